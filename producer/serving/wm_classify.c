@@ -162,7 +162,7 @@ size_t wm_classify_bytes (wm_type_t type, size_t n_list, size_t n_value, uint32_
 {
     const size_t score = type == WM_TYPE_FP64 ? SCORE_BYTES : type == WM_TYPE_FP32 ? 48 : 21;
     const size_t each = sizeof (uint32_t) + score + 8 + (labels ? labels->longest + 1 : 0);
-    return n_list * (k < n_value ? k : n_value) * each;
+    return (n_list * each + sizeof (size_t)) * (k < n_value ? k : n_value);
 }
 
 /* What is done of a list, one after another.  */
@@ -216,7 +216,7 @@ bool wm_classify (wm_ranking_t *self, wm_kserve_tensor_t *tensor, bool by_row, u
     const size_t n_class = k < n ? k : n;
     if (!self->index) {
         self->index = zmalloc ((n_class + 1) * sizeof *self->index);
-        wm_buffer_room (&self->text, 1);
+        wm_buffer_room (&self->text, wm_classify_bytes (tensor->type, n_list, n, k, labels) + 1);
     }
     for (; self->list < n_list; self->list++, self->phase = FILL) {
         const uint8_t *data = tensor->data + self->list * n * wm_type_bytes (tensor->type);

@@ -27,8 +27,8 @@ void wm_labels_destroy (wm_labels_t **self_p);
 /* Returns whether values of this type can be ranked; so Triton's can.  */
 bool wm_classify_has (wm_type_t type);
 
-/* Returns the bytes that a ranking of n_list lists of n_value values has at most, k of each.
-   labels: NULL where there are none.  */
+/* Returns the bytes that a ranking of n_list lists of n_value values takes at most, k of each, with
+   what it needs while it is made. labels: NULL where there are none.  */
 size_t wm_classify_bytes (wm_type_t type, size_t n_list, size_t n_value, uint32_t k,
                           const wm_labels_t *labels);
 

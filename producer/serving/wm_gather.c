@@ -35,14 +35,14 @@ typedef struct job_t {
     uint32_t n_taken, n_left, n_held; /* rows: in batches; not scored; with NaN */
     uint32_t n_part;                  /* in batches that are not answered */
     uint32_t priority;
-    float *score;           /* (n_row, n_score) */
-    float **rows;           /* instead, of a ragged model: (n_row), a row of scores each */
-    size_t kept;            /* bytes of them, or of the answer where that is more */
+    uint32_t n_unfit; /* of those with NaN: that cannot be answered by it; the first are */
+    uint32_t unfit[ROWS_NAMED];
+    float **rows;           /* of a ragged model: (n_row), a row of scores each */
+    size_t kept;            /* bytes of its answer, or of these rows */
     size_t n_value;         /* of one of its rows */
     wm_ks_error_t *failure; /* of a row that the model does not take; NULL: none */
     int64_t came_us, sent_us;
-    wm_kserve_tensor_t
-        *output; /* of the answer, while it is made; NULL: its scores are not all there */
+    wm_kserve_tensor_t *output; /* of the answer: scores are put there as they come */
     wm_ranking_t ranking;
     wm_placed_t placed;
     wm_slice_t slice;
@@ -132,15 +132,15 @@ static void enter_queue (job_t *job)
     self->rows_waiting += n;
 }
 
-/* Frees the scores, which nobody wants any more.  */
+/* Frees the scores: they are not wanted any more.  */
 static void free_scores (job_t *job)
 {
     for (uint32_t i = 0; job->rows && i < job->plan.n_row; i++)
         free (job->rows[i]);
     free (job->rows);
-    free (job->score);
     job->rows = NULL;
-    job->score = NULL;
+    if (job->output)
+        wm_signature_clear (&job->plan, job->output);
 }
 
 /* One more request, or one less. Called where nothing more is done that depends on others.  */
@@ -162,16 +162,14 @@ static void end_answer (job_t *job)
     }
     wm_slice_end (&job->slice);
     wm_ranking_clear (&job->ranking);
-    if (job->output)
-        wm_signature_clear (&job->plan, job->output);
     free (job->output);
 }
 
 static void job_free (job_t *job)
 {
     count_jobs (job->gather, -1);
-    end_answer (job);
     free_scores (job);
+    end_answer (job);
     free (job->failure);
     free (job);
 }
@@ -184,13 +182,11 @@ static bool is_asked (const job_t *job, uint32_t output)
     return false;
 }
 
-/* Whether row has NaN among the scores that matter: all of them, or those of integer outputs. Of a
-   ragged row that is damaged another check tells.  */
-static bool is_unfit (const job_t *job, uint32_t row)
+/* Whether NaN of a row is among the scores that matter: all of them, or those of integer outputs.
+   score NULL: all are NaN. Another check finds a ragged row that is damaged.  */
+static bool is_unfit (const job_t *job, const float *score)
 {
     const wm_signature_t *signature = job->gather->how.signature;
-    const float *score =
-        job->rows ? job->rows[row] : job->score + (size_t) row * signature->n_score;
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     uint32_t n_tensor;
     bool is_nan = false;
@@ -199,32 +195,45 @@ static bool is_unfit (const job_t *job, uint32_t row)
         return false;
     for (uint32_t o = 0; o < signature->n_output; o++) {
         const wm_signature_port_t *port = &signature->output[o];
-        const float *value = score + (job->rows ? tensor[o].at : port->at);
+        const uint32_t at = job->rows ? tensor[o].at : port->at;
         const uint32_t n_value =
             job->rows ? tensor[o].n_float : port->n_value * wm_exact_each (port->exact);
         if (job->gather->how.is_strict || (port->type <= WM_TYPE_INT64 && is_asked (job, o)))
             for (uint32_t i = 0; i < n_value; i++)
-                is_nan |= isnan (value[i]);
+                is_nan |= !score || isnan (score[at + i]);
     }
     return is_nan;
+}
+
+/* Counts a row with NaN, and remembers the first ones that are unfit.  */
+static void hold_row (job_t *job, uint32_t row, const float *score)
+{
+    job->n_held++;
+    if (!is_unfit (job, score))
+        return;
+    uint32_t at = job->n_unfit < ROWS_NAMED ? job->n_unfit : ROWS_NAMED;
+    job->n_unfit++;
+    for (; at > 0 && job->unfit[at - 1] > row; at--)
+        if (at < ROWS_NAMED)
+            job->unfit[at] = job->unfit[at - 1];
+    if (at < ROWS_NAMED)
+        job->unfit[at] = row;
 }
 
 /* Refuses held rows where they cannot be answered by NaN. INVALID names the first of them.  */
 static wm_ks_code_t check_held (const job_t *job, wm_ks_error_t *error)
 {
     char rows[ROWS_NAMED * 12] = "";
-    uint32_t n = 0;
-    for (uint32_t row = 0; job->n_held && row < job->plan.n_row; row++)
-        if (is_unfit (job, row) && n++ < ROWS_NAMED)
-            sprintf (rows + strlen (rows), "%s%u", *rows ? ", " : "", row);
-    if (!n)
+    if (!job->n_unfit)
         return WM_KS_OK;
+    for (uint32_t i = 0; i < job->n_unfit && i < ROWS_NAMED; i++)
+        sprintf (rows + strlen (rows), "%s%u", *rows ? ", " : "", job->unfit[i]);
     return wm_ks_fail (error, WM_KS_INVALID,
                        "%u of %u rows of the request to model '%.100s' have no scores, rows %s%s "
                        "(from 0): their inputs are not finite, an index of theirs lies outside its "
                        "table, or the model gives NaN; %s",
-                       n, job->plan.n_row, job->gather->how.model, rows,
-                       n > ROWS_NAMED ? " ..." : "",
+                       job->n_unfit, job->plan.n_row, job->gather->how.model, rows,
+                       job->n_unfit > ROWS_NAMED ? " ..." : "",
                        job->gather->how.is_strict ? "the server runs with --strict"
                                                   : "an output of integers has no NaN for them");
 }
@@ -243,22 +252,18 @@ static wm_ks_code_t keep_classes (const job_t *job, wm_ks_error_t *error)
     return WM_KS_OK;
 }
 
-/* Makes the answer's tensors of the job's scores.  */
+/* Looks at the scores, which are all there. Those of ragged rows are joined to tensors.  */
 static wm_ks_code_t job_output (job_t *job, wm_ks_error_t *error)
 {
     const wm_signature_t *signature = job->gather->how.signature;
-    const char *model = job->gather->how.model;
     if (job->failure) {
         *error = *job->failure;
         return error->code;
     }
     wm_ks_code_t code = check_held (job, error);
-    job->output = zmalloc (WM_SIGNATURE_PORTS_MAX * sizeof *job->output);
     if (!code && signature->is_ragged)
-        code = wm_signature_ragged_answer (signature, &job->plan, model, job->rows, job->output,
-                                           error);
-    else if (!code && !(code = wm_signature_sure (signature, &job->plan, model, job->score, error)))
-        wm_signature_answer (signature, &job->plan, job->score, job->output);
+        code = wm_signature_ragged_answer (signature, &job->plan, job->gather->how.model, job->rows,
+                                           job->output, error);
     return code ? code : keep_classes (job, error);
 }
 
@@ -328,7 +333,6 @@ static void job_answer (job_t *job, wm_ks_code_t code, const char *text)
         job_reply (job, code, text);
         return;
     }
-    free_scores (job);
     job->next = self->sliced;
     if (job->next)
         job->next->prev = job;
@@ -392,14 +396,22 @@ static bool put_row (const wm_signature_t *signature, const job_t *job, float *t
     return true;
 }
 
-/* The row is not sent: its scores are NaN.  */
-static void hold_row (job_t *job)
+/* Puts the scores of a row into the answer; NULL: it is held. The first failure counts.  */
+static void put_scores (job_t *job, uint32_t row, const float *score)
 {
-    const size_t n_score = job->gather->how.signature->n_score;
-    for (size_t s = 0; s < n_score; s++)
-        job->score[job->n_taken * n_score + s] = NAN;
-    job->n_left--;
-    job->n_held++;
+    const wm_signature_t *signature = job->gather->how.signature;
+    wm_ks_error_t error;
+    bool is_held = !score;
+    for (size_t s = 0; score && s < signature->n_score; s++)
+        is_held |= isnan (score[s]);
+    if (is_held)
+        hold_row (job, row, score);
+    if (!wm_signature_put (signature, &job->plan, job->gather->how.model, row, score, job->output,
+                           &error) ||
+        job->failure)
+        return;
+    job->failure = zmalloc (sizeof *job->failure);
+    *job->failure = error;
 }
 
 /* Copies rows of a request until the batch is full.  */
@@ -410,7 +422,8 @@ static void take_rows (wm_gather_t *self, batch_t *batch, uint32_t rows_max, job
     for (; job->n_taken < job->plan.n_row && batch->n_row < rows_max; job->n_taken++) {
         self->rows_waiting--;
         if (!put_row (signature, job, batch->value + (size_t) batch->n_row * batch->n_value)) {
-            hold_row (job);
+            put_scores (job, job->n_taken, NULL); /* it is not sent */
+            job->n_left--;
             part = NULL;
             continue;
         }
@@ -538,37 +551,28 @@ static void scatter_ragged (const part_t *part, uint8_t status, const uint8_t *s
         if (row && !wm_ragged_read (row, n, &n_tensor, tensor) && !n_tensor)
             wm_ragged_refusal (row, n, text, sizeof text);
     }
-    if (n_tensor)
-        job->n_held += status != 0;
-    else
+    if (!n_tensor)
         fail_ragged (job, score ? WM_KS_INVALID : WM_KS_INTERNAL, part->row, text);
+    else if (status)
+        hold_row (job, part->row, job->rows[part->row]);
 }
 
 static void scatter (const wm_gather_t *self, const batch_t *batch, const uint8_t *status,
                      const uint8_t *score)
 {
-    const size_t n_score = self->how.signature->n_score, bytes = n_score * sizeof (float);
+    const size_t n_score = self->how.signature->n_score;
+    const float *row = (const float *) (const void *) score; /* the link has aligned it */
     uint32_t at = 0;
     for (uint32_t p = 0; p < batch->n_part; at += batch->part[p++].n) {
         const part_t *part = &batch->part[p];
-        job_t *job = part->job;
-        if (!job->request)
+        if (!part->job->request)
             continue; /* cancelled */
-        if (self->how.signature->is_ragged) {
+        if (self->how.signature->is_ragged)
             scatter_ragged (part, status[at], score);
-            continue;
-        }
-        memcpy (job->score + part->row * n_score, score + at * bytes, part->n * bytes);
-        for (uint32_t i = 0; i < part->n; i++) {
-            float *row = job->score + (part->row + i) * n_score;
-            bool is_held = status[at + i] != 0;
-            for (size_t s = 0; s < n_score; s++) {
-                if (status[at + i])
-                    row[s] = NAN;
-                is_held |= isnan (row[s]);
-            }
-            job->n_held += is_held;
-        }
+        else
+            for (uint32_t i = 0; i < part->n; i++)
+                put_scores (part->job, part->row + i,
+                            status[at + i] ? NULL : row + (at + i) * n_score);
     }
 }
 
@@ -677,11 +681,8 @@ static wm_ks_code_t plan_job (const wm_gather_t *self, const wm_ks_request_t *re
 static size_t need (const wm_gather_t *self, const wm_tensor_plan_t *plan)
 {
     const wm_signature_t *signature = self->how.signature;
-    const size_t n_row = plan->n_row, scores = n_row * signature->n_score * sizeof (float);
-    const size_t answer = wm_signature_answer_bytes (signature, plan);
-    return signature->is_ragged ? (n_row + 1) * sizeof (float *)
-           : scores > answer    ? scores
-                                : answer;
+    return signature->is_ragged ? (plan->n_row + (size_t) 1) * sizeof (float *)
+                                : wm_signature_answer_bytes (signature, plan);
 }
 
 size_t wm_gather_need (const wm_gather_t *self, const wm_ks_request_t *request)
@@ -708,13 +709,14 @@ void wm_gather_add (wm_gather_t *self, wm_ks_request_t *request)
                     .plan = plan,
                     .n_left = plan.n_row,
                     .priority = request->priority ? request->priority : self->how.default_priority,
-                    .score = signature->is_ragged || !fits ? NULL : malloc (kept + 1),
                     .rows = signature->is_ragged && fits ? calloc (1, kept) : NULL,
+                    .output = zmalloc (WM_SIGNATURE_PORTS_MAX * sizeof *job->output),
                     .kept = kept,
                     .n_value = n_value,
                     .came_us = wm_loop_now_us (self->loop) };
     count_jobs (self, 1);
-    if (!job->score && !job->rows) {
+    if (signature->is_ragged ? !job->rows
+                             : !fits || !wm_signature_begin (signature, &plan, job->output)) {
         job_free (job);
         wm_ks_fail (&error, WM_KS_EXHAUSTED, "no memory for the scores of %u rows", plan.n_row);
         refuse (self, request, &error);

@@ -16,8 +16,8 @@
    does not take fails its request, with the reason. Rows of a request that was cancelled are not
    sent, or their scores are dropped.
 
-   Scores are kept until the request is answered, and counted as its memory (`keep` of
-   wm_transport_calls_t): as many as there will be, from the beginning. The length of a ragged row
+   Scores are put into the answer's tensors as they come. These are counted as the request's memory
+   from the beginning (`keep` of wm_transport_calls_t), with the classes that take their place. The length of a ragged row
    of scores shows when it comes: it is counted then, and while memory is short ragged rows go one
    at a time. Thread: the loop's.  */
 #ifndef WM_GATHER_H
@@ -68,14 +68,14 @@ typedef void wm_gather_left_t (void *argument, wm_ks_request_t *request);
 bool wm_gather_leave (wm_gather_t *self, wm_gather_left_t *left, void *argument);
 void wm_gather_destroy (wm_gather_t **self_p, wm_gather_left_t *left, void *argument);
 
-/* Returns the bytes that it will keep for the request's scores, or more where the answer's values
-   take more; 0: it would refuse the request.  */
+/* Returns the bytes that it will keep for the request's answer; 0: it would refuse the request.  */
 size_t wm_gather_need (const wm_gather_t *self, const wm_ks_request_t *request);
 /* Takes a request, whose `backend` it sets; answers it where it is refused.  */
 void wm_gather_add (wm_gather_t *self, wm_ks_request_t *request);
 /* The request was taken and not answered.  */
 void wm_gather_cancel (wm_ks_request_t *request);
 
+/* score: aligned as floats are.  */
 void wm_gather_answered (wm_gather_t *self, wm_link_batch_t *batch, const uint8_t *status,
                          const uint8_t *score, const char *text);
 

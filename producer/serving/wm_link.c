@@ -45,8 +45,8 @@ struct wm_link_t {
     uint64_t last_number;
     wm_table_t by_number;
     wm_library_frame_t frame; /* that is read */
-    uint8_t *body;
-    size_t room, got; /* of body; of the frame and its body */
+    uint8_t *base, *body;     /* body: in it, so that scores behind n statuses are aligned */
+    size_t room, got;         /* of base; of the frame and its body */
 };
 
 static void start (wm_link_t *self);
@@ -253,13 +253,15 @@ static bool read_some (wm_link_t *self)
         if (n < 0 || (n == 0 && want > self->got))
             return false;
         self->got += (size_t) n;
-        if (self->got == head && self->frame.bytes > self->room) {
+        if (self->got == head && self->frame.bytes + sizeof (float) > self->room) {
             if (self->frame.bytes > BODY_BYTES_MAX)
                 return false;
-            free (self->body);
-            self->room = (size_t) self->frame.bytes;
-            self->body = zmalloc (self->room);
+            free (self->base);
+            self->room = (size_t) self->frame.bytes + sizeof (float);
+            self->base = zmalloc (self->room);
         }
+        if (self->got == head)
+            self->body = self->base + (-self->frame.n & (sizeof (float) - 1));
         if (self->got < head || self->got < head + self->frame.bytes)
             continue;
         self->got = 0;
@@ -338,7 +340,7 @@ void wm_link_destroy (wm_link_t **self_p)
     wm_loop_untimer (&self->again);
     wm_respawn_reap_now (&self->starter);
     free (self->by_number.slot);
-    free (self->body);
+    free (self->base);
     free (self->endpoint);
     free (self->join_file);
     free (self);

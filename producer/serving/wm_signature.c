@@ -384,7 +384,7 @@ static double within (double value, double least, double most)
     return isnan (value) ? 0 : value < least ? least : value > most ? most : nearbyint (value);
 }
 
-void wm_signature_put (wm_type_t type, uint8_t *to, size_t i, float score)
+void wm_signature_put_value (wm_type_t type, uint8_t *to, size_t i, float score)
 {
     const double value = (double) score;
     switch (type) {
@@ -442,7 +442,7 @@ void wm_signature_store (const wm_signature_port_t *port, const float *score, si
         memcpy (to, score, n * sizeof *score);
     else
         for (size_t i = 0; i < n; i++)
-            wm_signature_put (port->type, to, i, score[i]);
+            wm_signature_put_value (port->type, to, i, score[i]);
 }
 
 bool wm_signature_is_unsure (wm_type_t type, const float *score, size_t n)
@@ -465,19 +465,6 @@ wm_ks_code_t wm_signature_unsure (const wm_signature_port_t *port, const char *m
                        port->name, model, row);
 }
 
-wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_tensor_plan_t *plan,
-                                const char *model, const float *score, wm_ks_error_t *error)
-{
-    for (uint32_t o = 0; o < plan->n_output; o++) {
-        const wm_signature_port_t *port = &self->output[plan->output[o]];
-        for (size_t row = 0; row < plan->n_row; row++)
-            if (wm_signature_is_unsure (port->type, score + row * self->n_score + port->at,
-                                        port->n_value))
-                return wm_signature_unsure (port, model, row, error);
-    }
-    return WM_KS_OK;
-}
-
 size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_tensor_plan_t *plan)
 {
     size_t bytes = 0;
@@ -485,35 +472,66 @@ size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_tensor_pl
         const wm_signature_port_t *port = &self->output[plan->output[o]];
         const size_t n_row = plan->n_row, n_value = port->n_value;
         const bool is_one = self->is_whole || self->has_all_dims;
-        bytes += !plan->n_class[o] ? n_row * n_value * wm_type_bytes (port->type)
-                                   : wm_classify_bytes (port->type, is_one ? 1 : n_row,
-                                                        is_one ? n_row * n_value : n_value,
-                                                        plan->n_class[o], port->labels);
+        bytes += n_row * n_value * wm_type_bytes (port->type);
+        if (plan->n_class[o])
+            bytes += wm_classify_bytes (port->type, is_one ? 1 : n_row,
+                                        is_one ? n_row * n_value : n_value, plan->n_class[o],
+                                        port->labels);
     }
     return bytes;
 }
 
-void wm_signature_answer (const wm_signature_t *self, const wm_tensor_plan_t *plan,
-                          const float *score, wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX])
+bool wm_signature_begin (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                         wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX])
 {
+    const uint32_t first = !self->is_whole;
+    bool is_good = true;
     for (uint32_t o = 0; o < plan->n_output; o++) {
         const wm_signature_port_t *port = &self->output[plan->output[o]];
-        const size_t row_bytes = port->n_value * wm_type_bytes (port->type);
         wm_kserve_tensor_t *tensor = &output[o];
         *tensor = (wm_kserve_tensor_t){ .name = (char *) (uintptr_t) port->name,
                                         .type = port->type,
-                                        .n_dim = port->n_dim + !self->is_whole,
-                                        .bytes = plan->n_row * row_bytes };
-        if (!self->is_whole)
+                                        .n_dim = port->n_dim + first };
+        tensor->bytes = (size_t) plan->n_row * port->n_value * wm_type_bytes (port->type);
+        if (first)
             tensor->dim[0] = plan->n_row;
-        memcpy (tensor->dim + !self->is_whole, port->dim, port->n_dim * sizeof *port->dim);
-        uint8_t *to = zmalloc (tensor->bytes);
-        for (size_t row = 0; row < plan->n_row; row++) {
-            const float *from = score + row * self->n_score + port->at;
-            wm_signature_store (port, from, port->n_value, to + row * row_bytes);
-        }
-        tensor->data = to;
+        memcpy (tensor->dim + first, port->dim, port->n_dim * sizeof *port->dim);
+        tensor->data = malloc (tensor->bytes + 1);
+        is_good &= tensor->data != NULL;
     }
+    return is_good;
+}
+
+/* Stores n values that are NaN.  */
+static void store_nan (const wm_signature_port_t *port, size_t n, uint8_t *to)
+{
+    enum { BLOCK = 64 };
+    float nan[BLOCK * 4]; /* a value is carried in four at most */
+    for (size_t i = 0; i < BLOCK * 4; i++)
+        nan[i] = NAN;
+    for (size_t at = 0; at < n; at += BLOCK)
+        wm_signature_store (port, nan, n - at < BLOCK ? n - at : BLOCK,
+                            to + at * wm_type_bytes (port->type));
+}
+
+wm_ks_code_t wm_signature_put (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                               const char *model, uint32_t row, const float *score,
+                               const wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX],
+                               wm_ks_error_t *error)
+{
+    wm_ks_code_t code = WM_KS_OK;
+    for (uint32_t o = 0; o < plan->n_output; o++) {
+        const wm_signature_port_t *port = &self->output[plan->output[o]];
+        uint8_t *to = (uint8_t *) (uintptr_t) output[o].data +
+                      (size_t) row * port->n_value * wm_type_bytes (port->type);
+        if (!score)
+            store_nan (port, port->n_value, to);
+        else
+            wm_signature_store (port, score + port->at, port->n_value, to);
+        if (score && !code && wm_signature_is_unsure (port->type, score + port->at, port->n_value))
+            code = wm_signature_unsure (port, model, row, error);
+    }
+    return code;
 }
 
 size_t wm_signature_class_bytes (const wm_signature_t *self, const wm_tensor_plan_t *plan,

@@ -78,19 +78,22 @@ wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request
 bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *request,
                        const wm_tensor_plan_t *plan, uint32_t row, float *to);
 
-/* Returns whether the scores are what integers of 32 and 64 bits would have given: from 2^24 on
-   float32 may have rounded them, which INVALID says. NaN (a held row) passes.  */
-wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_tensor_plan_t *plan,
-                                const char *model, const float *score, wm_ks_error_t *error);
-
-/* Returns the bytes of an answer's values. Not of a ragged model.  */
+/* Returns the bytes of an answer's tensors, and of the classes that take their place, at most. Not
+   of a ragged model.  */
 size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_tensor_plan_t *plan);
 
-/* Makes the tensors of an answer from scores (n_row, n_score). Their data is allocated, and freed
-   by wm_signature_clear.  */
-void wm_signature_answer (const wm_signature_t *self, const wm_tensor_plan_t *plan,
-                          const float *score, wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
-/* ---- of ragged models: instead of _row, _sure and _answer ------------------------------------ */
+/* Allocates the tensors of an answer; wm_signature_clear frees them. False: there is no memory.  */
+bool wm_signature_begin (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                         wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
+
+/* Stores the scores of a row (n_score); NULL: it is held, and has NaN. INVALID: an integer of 32 or
+   64 bits is 2^24 or more, which float32 may have rounded.  */
+wm_ks_code_t wm_signature_put (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                               const char *model, uint32_t row, const float *score,
+                               const wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX],
+                               wm_ks_error_t *error);
+
+/* ---- of ragged models: instead of _row, _begin and _put ------------------------------------ */
 
 /* Returns the values of one row of the request as a ragged row in *n_value; or INVALID: they are
    too many, or the model does not take one of them.  */

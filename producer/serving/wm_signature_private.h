@@ -10,7 +10,7 @@ double wm_signature_value (wm_type_t type, const uint8_t *from, size_t i);
 
 /* Stores a score as the i-th value. One that the type cannot hold becomes its nearest one, NaN of
    an integer 0 (such a row is counted as held).  */
-void wm_signature_put (wm_type_t type, uint8_t *to, size_t i, float score);
+void wm_signature_put_value (wm_type_t type, uint8_t *to, size_t i, float score);
 
 /* Write n values of a tensor as the float32s of a row, and back.  */
 void wm_signature_load (const wm_signature_port_t *port, const uint8_t *from, size_t n, float *to);

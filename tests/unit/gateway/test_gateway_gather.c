@@ -698,6 +698,28 @@ static void test_held_refused (void **state)
     first_type = 0;
 }
 
+/* The first held rows are named in their order, in whatever order batches are answered.  */
+static void test_held_order (void **state)
+{
+    (void) state;
+    is_strict = true;
+    begin (1 << 20);
+    ask_t *ask = ask_new (2600, 1, 0);
+    kept_max = 1 << 20;
+    wm_gather_add (gather, &ask->request);
+    spin (0);
+    assert_int_equal (n_sent, 11);
+    for (uint32_t i = 11; i-- > 0;)
+        answer (i, ask->triple[3 * (256 * i + 7)]);
+    assert_int_equal (ask->code, WM_KS_INVALID);
+    assert_non_null (strstr (ask->text,
+                             "11 of 2600 rows of the request to model 'm' have no "
+                             "scores, rows 7, 263, 519, 775, 1031, 1287, 1543, 1799 ..."));
+    ask_free (ask);
+    end ();
+    is_strict = false;
+}
+
 /* A batch that is given up is tried again by request; one that fails for ever is refused alone.  */
 static void test_again (void **state)
 {
@@ -922,10 +944,10 @@ static void test_kept (void **state)
               *wrong = ask_new (2, 1, 0), *some = ask_new (100, 1, 0);
         some->output[0] = "sum";
         some->request.n_output = 1;
-        const size_t bytes = 100 * (is_double ? 4 + 2 * 8 : 3 * 4);
+        const size_t bytes = 100 * (is_double ? 4 + 2 * 8 : ROW_BYTES);
         assert_int_equal (wm_gather_need (gather, &ask->request), bytes);
         assert_int_equal (wm_gather_need (gather, &none->request), 0);
-        assert_int_equal (wm_gather_need (gather, &some->request), 100 * ROW_BYTES);
+        assert_int_equal (wm_gather_need (gather, &some->request), 100 * 4);
         wrong->request.n_input = 1;
         assert_int_equal (wm_gather_need (gather, &wrong->request), 0);
         wm_gather_add (gather, &ask->request);
@@ -999,7 +1021,7 @@ int main (void)
         cmocka_unit_test (test_delay),        cmocka_unit_test (test_model_nan),
         cmocka_unit_test (test_turns),        cmocka_unit_test (test_cancel_shared),
         cmocka_unit_test (test_counts),       cmocka_unit_test (test_slow_answer),
-        cmocka_unit_test (test_round),
+        cmocka_unit_test (test_round),        cmocka_unit_test (test_held_order),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

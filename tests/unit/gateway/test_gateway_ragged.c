@@ -453,7 +453,7 @@ static void test_classes_kept (void **state)
     kept_max = ask.kept + score_row (score, 0) * sizeof (float) + 5 * 50;
     give (0, score);
     refused (WM_KS_EXHAUSTED,
-             "the classes that are asked of model 'm' may have 300 bytes, which is "
+             "the classes that are asked of model 'm' may have 340 bytes, which is "
              "larger than this server's limit (--max-message): ask for fewer");
 }
 

@@ -113,7 +113,7 @@ static void scores_become_the_nearest_value (void **state)
         uint8_t to[3 * 8];
         uint64_t bits = 0;
         memset (to, 0xa5, sizeof to);
-        wm_signature_put (list[i].type, to, 1, list[i].score);
+        wm_signature_put_value (list[i].type, to, 1, list[i].score);
         memcpy (&bits, to + bytes, bytes);
         if (bits != list[i].bits)
             fail_msg ("row %zu: %llx", i, (unsigned long long) bits);
@@ -125,8 +125,8 @@ static void scores_become_the_nearest_value (void **state)
     for (size_t i = 0; i < sizeof nan / sizeof *nan; i++)
         for (int k = 0; k < 2; k++) {
             uint16_t half;
-            wm_signature_put (k ? WM_TYPE_BF16 : WM_TYPE_FP16, (uint8_t *) &half, 0,
-                              float_of (nan[i]));
+            wm_signature_put_value (k ? WM_TYPE_BF16 : WM_TYPE_FP16, (uint8_t *) &half, 0,
+                                    float_of (nan[i]));
             assert_true ((half & 0x7fff) > (k ? 0x7f80 : 0x7c00));
             assert_int_equal (half >> 15, nan[i] >> 31);
         }
@@ -290,7 +290,11 @@ static void rows_and_tensors (void **state)
         assert_int_equal (wm_signature_plan (&self, &request, &plan, &error), WM_KS_OK);
         assert_true (plan.output[0] == 1 && plan.output[1] == 0 && plan.n_class[0] == 0);
         assert_int_equal (wm_signature_answer_bytes (&self, &plan), n_row * 5 * 4);
-        wm_signature_answer (&self, &plan, score, output);
+        assert_true (wm_signature_begin (&self, &plan, output));
+        for (uint32_t row = n_row; row-- > 0;)
+            assert_int_equal (
+                wm_signature_put (&self, &plan, "m", row, score + 5 * row, output, &error),
+                WM_KS_OK);
         assert_string_equal (output[0].name, "d");
         assert_string_equal (output[1].name, "c");
         const uint32_t first = !is_whole;
@@ -323,10 +327,16 @@ static void a_refusal_names_output_and_row (void **state)
     float score[10] = { 0 };
     wm_ks_error_t error;
     score[4] = score[9] = 0x1p30f; /* of FP32 */
-    assert_int_equal (wm_signature_sure (&self, &both, "m", score, &error), WM_KS_OK);
+    wm_kserve_tensor_t all[WM_SIGNATURE_PORTS_MAX], one[WM_SIGNATURE_PORTS_MAX];
+    assert_true (wm_signature_begin (&self, &both, all) && wm_signature_begin (&self, &other, one));
+    assert_int_equal (wm_signature_put (&self, &both, "m", 1, score + 5, all, &error), WM_KS_OK);
     score[5 + 3] = 0x1p24f;
-    assert_int_equal (wm_signature_sure (&self, &other, "m", score, &error), WM_KS_OK);
-    assert_int_equal (wm_signature_sure (&self, &both, "m", score, &error), WM_KS_INVALID);
+    assert_int_equal (wm_signature_put (&self, &other, "m", 1, score + 5, one, &error), WM_KS_OK);
+    assert_int_equal (wm_signature_put (&self, &both, "m", 0, score, all, &error), WM_KS_OK);
+    assert_int_equal (wm_signature_put (&self, &both, "m", 1, score + 5, all, &error),
+                      WM_KS_INVALID);
+    wm_signature_clear (&both, all);
+    wm_signature_clear (&other, one);
     assert_string_equal (error.text, "output 'c' of model 'm': row 1 has a number of 2^24 or more; "
                                      "FP32, in which wiremill computes, may have rounded it");
 }
@@ -470,12 +480,12 @@ static void bytes_of_classes (void **state)
                                         .n_class = { 0, list[i].n_class } };
         const uint32_t n = list[i].n_class < list[i].n_value ? list[i].n_class : list[i].n_value;
         /* each: its length, 21 characters of a score, 8 of an index, 6 of a label */
-        const size_t classes = list[i].n_list * n * (4 + 21 + 8 + 6);
+        const size_t classes = (list[i].n_list * (4 + 21 + 8 + 6) + sizeof (size_t)) * n;
         wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX] = {
             { .type = WM_TYPE_FP32, .bytes = 4 * list[i].n_row },
             { .type = WM_TYPE_INT32, .bytes = 16 * list[i].n_row }
         };
-        assert_int_equal (wm_signature_answer_bytes (&self, &plan), classes + 4 * list[i].n_row);
+        assert_int_equal (wm_signature_answer_bytes (&self, &plan), classes + 20 * list[i].n_row);
         assert_int_equal (wm_signature_class_bytes (&self, &plan, output), classes);
     }
     const wm_signature_t self = model (false);
