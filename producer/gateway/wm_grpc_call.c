@@ -122,6 +122,9 @@ static void free_item (wm_item_t *item)
     wm_hold_give (front_of (item->call)->budget, &item->hold);
     free (item->watched);
     free (item->out.data);
+    for (uint32_t i = 0; i < item->n_piece; i++)
+        free (item->piece[i].data);
+    free (item->piece);
     free (item);
 }
 
@@ -213,6 +216,30 @@ static void submit_trailers (wm_call_t *self)
                                                           : 2);
 }
 
+/* Copies what is not sent of an answer, and frees values that are. Returns how many bytes.  */
+static size_t copy_answer (wm_item_t *item, uint8_t *to, size_t max)
+{
+    size_t n = 0;
+    while (n < max && (item->sent < item->out.bytes || item->at_piece < item->n_piece)) {
+        wm_piece_t *piece = item->at_piece < item->n_piece ? &item->piece[item->at_piece] : NULL;
+        const bool is_piece = piece && item->sent == piece->before;
+        const size_t all = is_piece ? piece->bytes : piece ? piece->before : item->out.bytes;
+        size_t *sent = is_piece ? &item->sent_piece : &item->sent;
+        const size_t bytes = all - *sent < max - n ? all - *sent : max - n;
+        if (bytes)
+            memcpy (to + n, (is_piece ? piece->data : item->out.data) + *sent, bytes);
+        *sent += bytes;
+        n += bytes;
+        if (!is_piece || *sent < all)
+            continue;
+        free (piece->data);
+        piece->data = NULL;
+        item->at_piece++;
+        item->sent_piece = 0;
+    }
+    return n;
+}
+
 /* Copies answers, in their order, into a frame; behind the last one come the trailers.  */
 static ssize_t read_answers (nghttp2_session *session, int32_t stream, uint8_t *to, size_t max,
                              uint32_t *flags, nghttp2_data_source *source, void *argument)
@@ -224,12 +251,8 @@ static ssize_t read_answers (nghttp2_session *session, int32_t stream, uint8_t *
     size_t n = 0;
     while (self->first && self->first->is_answered && n < max) {
         wm_item_t *item = self->first;
-        const size_t left = item->out.bytes - item->sent;
-        const size_t bytes = left < max - n ? left : max - n;
-        memcpy (to + n, item->out.data + item->sent, bytes);
-        item->sent += bytes;
-        n += bytes;
-        if (item->sent < item->out.bytes)
+        n += copy_answer (item, to + n, max - n);
+        if (item->sent < item->out.bytes || item->at_piece < item->n_piece)
             break;
         self->first = item->next;
         if (self->first)
@@ -314,7 +337,10 @@ void wm_call_finish (wm_call_t *self, wm_ks_code_t code, const char *text)
 void wm_call_answer (wm_item_t *item)
 {
     wm_call_t *self = item->call;
-    const size_t bytes = item->out.bytes - WM_CALL_HEAD_BYTES;
+    size_t values = 0;
+    for (uint32_t i = 0; i < item->n_piece; i++)
+        values += item->piece[i].bytes;
+    const size_t bytes = item->out.bytes - WM_CALL_HEAD_BYTES + values;
     forget (item);
     if (bytes > UINT32_MAX) {
         wm_call_finish (self, WM_KS_EXHAUSTED, "the answer is larger than gRPC's 4 GiB");
@@ -325,7 +351,7 @@ void wm_call_answer (wm_item_t *item)
     memcpy (item->out.data, head, sizeof head);
     item->is_answered = true;
     wm_hold_set (front_of (self)->budget, &item->hold, &self->conn->share,
-                 item->out.max + WM_FRONT_REQUEST_BYTES);
+                 item->out.max + values + WM_FRONT_REQUEST_BYTES);
     item->sends_us = now_us (self);
     if (self->first == item)
         respond (self);
@@ -794,6 +820,15 @@ void wm_call_close (wm_call_t *self)
         respond (self);
 }
 
+/* Bytes of an answer that are sent.  */
+static size_t sent_of (const wm_item_t *item)
+{
+    size_t sent = item->sent + item->sent_piece;
+    for (uint32_t i = 0; i < item->at_piece; i++)
+        sent += item->piece[i].bytes;
+    return sent;
+}
+
 void wm_call_sweep (wm_call_t *self, int64_t now)
 {
     const bool is_awaited =
@@ -807,6 +842,6 @@ void wm_call_sweep (wm_call_t *self, int64_t now)
         wm_front_is_slow (now - self->moved_us, self->arriving ? self->arriving->got : 0))
         wm_call_finish (self, WM_KS_CANCELLED, "the message has come too slowly");
     else if (!self->is_done && self->first && self->first->is_answered &&
-             wm_front_is_slow (now - self->first->sends_us, self->first->sent))
+             wm_front_is_slow (now - self->first->sends_us, sent_of (self->first)))
         wm_call_finish (self, WM_KS_CANCELLED, "the answer has been taken too slowly");
 }

@@ -155,12 +155,18 @@ static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
         return;
     }
     begin_answer (item);
+    item->n_piece = answer->n_output;
+    item->piece = calloc (item->n_piece + 1, sizeof *item->piece);
+    assert (item->piece);
     if (!item->call->method->is_stream) {
-        wm_infer_encode (&item->out, infer, answer);
+        wm_infer_encode (&item->out, infer, answer, item->piece);
     } else {
-        wm_infer_encode (&response, infer, answer);
         wm_proto_put_bytes (&response, 4, final_response, sizeof final_response - 1);
-        wm_proto_put_bytes (&item->out, 2, response.data, response.bytes);
+        const size_t values = wm_infer_encode (&response, infer, answer, item->piece);
+        wm_proto_put_head (&item->out, 2, response.bytes + values);
+        for (uint32_t i = 0; i < item->n_piece; i++)
+            item->piece[i].before += item->out.bytes;
+        wm_buffer_put (&item->out, response.data, response.bytes);
         free (response.data);
     }
     wm_call_answer (item);

@@ -50,8 +50,10 @@ struct wm_item_t {
     int64_t sends_us;   /* since when its answer could be sent */
     char *watched;      /* the service whose health it looks at; else NULL */
     const char *status; /* ... and its status as the client has it; NULL: not yet */
-    wm_buffer_t out;
-    size_t sent;
+    wm_buffer_t out;    /* the answer, ... */
+    wm_piece_t *piece;  /* ... and values of outputs that are sent between its bytes: n_piece */
+    uint32_t n_piece, at_piece;
+    size_t sent, sent_piece; /* bytes of `out`, of the next piece */
 };
 
 struct wm_call_t {
@@ -179,7 +181,7 @@ void wm_call_sent (wm_call_t *self);
 void wm_call_sweep (wm_call_t *self, int64_t now_us);
 
 /* Answers an item with the message that the caller has put into item->out behind
-   WM_CALL_HEAD_BYTES.  */
+   WM_CALL_HEAD_BYTES, and into item->piece.  */
 #define WM_CALL_HEAD_BYTES 5
 void wm_call_answer (wm_item_t *item);
 /* Answers it by a status: the end of its call.  */

@@ -153,10 +153,27 @@ wm_ks_code_t wm_infer_page (wm_infer_page_t *self, const wm_infer_t *infer,
     return WM_KS_OK;
 }
 
+/* Appends the values of binary outputs until *left bytes are written.  */
+static bool put_binary (wm_infer_page_t *self, size_t *left)
+{
+    const wm_ks_answer_t *answer = self->answer;
+    for (uint32_t i; (i = self->n_written - answer->n_output) < answer->n_output;
+         self->n_written++, self->at = 0) {
+        const wm_kserve_tensor_t *tensor = &answer->output[i];
+        const size_t more = place_of (self->infer, i) == IN_BINARY ? tensor->bytes - self->at : 0,
+                     n = more < *left ? more : *left;
+        wm_buffer_put (&self->to, tensor->data + self->at, n);
+        self->at += n;
+        *left -= n;
+        if (n < more)
+            return true;
+    }
+    return false;
+}
+
 bool wm_infer_write (wm_infer_page_t *self, size_t *left)
 {
     const wm_ks_answer_t *answer = self->answer;
-    bool has_binary = false;
     for (; self->n_written < answer->n_output; self->n_written++) {
         const wm_kserve_tensor_t *tensor = &answer->output[self->n_written];
         const place_t place = place_of (self->infer, self->n_written);
@@ -170,15 +187,21 @@ bool wm_infer_write (wm_infer_page_t *self, size_t *left)
             return true;
         self->is_begun = false;
     }
-    put_text (&self->to, "]}");
-    const size_t json_bytes = self->to.bytes;
-    for (uint32_t i = 0; i < answer->n_output; i++)
-        if (place_of (self->infer, i) == IN_BINARY) {
-            has_binary = true;
-            wm_buffer_put (&self->to, answer->output[i].data, answer->output[i].bytes);
-        }
-    self->json_bytes = has_binary ? json_bytes : SIZE_MAX;
-    return false;
+    if (self->n_written == answer->n_output && !self->is_begun) {
+        size_t bytes = 0;
+        bool has_binary = false;
+        put_text (&self->to, "]}");
+        for (uint32_t i = 0; i < answer->n_output; i++)
+            if (place_of (self->infer, i) == IN_BINARY) {
+                has_binary = true;
+                bytes += answer->output[i].bytes;
+            }
+        self->json_bytes = has_binary ? self->to.bytes : SIZE_MAX;
+        self->is_begun = true;
+        self->at = 0;
+        wm_buffer_room (&self->to, bytes + 1);
+    }
+    return put_binary (self, left);
 }
 
 size_t wm_infer_text_bytes (const wm_infer_t *infer, const wm_ks_answer_t *answer)
@@ -200,22 +223,18 @@ size_t wm_infer_text_bytes (const wm_infer_t *infer, const wm_ks_answer_t *answe
     return bytes;
 }
 
-static void *copy (wm_infer_t *self, const void *from, size_t bytes)
-{
-    void *to = wm_infer_alloc (self, bytes);
-    return bytes ? memcpy (to, from, bytes) : to;
-}
-
 const wm_ks_answer_t *wm_infer_keep (wm_infer_t *self, const wm_ks_answer_t *answer)
 {
-    wm_ks_answer_t *kept = copy (self, answer, sizeof *answer);
-    wm_kserve_tensor_t *output = copy (self, answer->output, answer->n_output * sizeof *output);
+    wm_ks_answer_t *kept = wm_infer_alloc (self, sizeof *kept);
+    *kept = *answer;
+    kept->output = wm_infer_alloc (self, answer->n_output * sizeof *kept->output);
     for (uint32_t i = 0; i < answer->n_output; i++) {
-        output[i].name = wm_infer_text (self, output[i].name, strlen (output[i].name));
-        output[i].data = copy (self, output[i].data, output[i].bytes);
+        const char *name = answer->output[i].name;
+        kept->output[i] = answer->output[i];
+        kept->output[i].name = wm_infer_text (self, name, strlen (name));
+        answer->output[i].data = NULL;
     }
     kept->model = wm_infer_text (self, answer->model, strlen (answer->model));
     kept->version = wm_infer_text (self, answer->version, strlen (answer->version));
-    kept->output = output;
-    return kept;
+    return self->answer = kept;
 }

@@ -433,13 +433,11 @@ static void put_output (wm_buffer_t *to, const wm_kserve_tensor_t *tensor)
     free (shape.data);
 }
 
-void wm_infer_encode (wm_buffer_t *to, const wm_infer_t *infer, const wm_ks_answer_t *answer)
+size_t wm_infer_encode (wm_buffer_t *to, const wm_infer_t *infer, const wm_ks_answer_t *answer,
+                        wm_piece_t piece[])
 {
     const wm_ks_request_t *request = &infer->request;
-    size_t bytes = 256;
-    for (uint32_t i = 0; i < answer->n_output; i++)
-        bytes += 64 + (wm_infer_shared_out (infer, i) ? 0 : answer->output[i].bytes);
-    wm_buffer_room (to, bytes);
+    size_t bytes = 0;
     wm_proto_put_text (to, 1, answer->model);
     wm_proto_put_text (to, 2, answer->version);
     wm_proto_put_text (to, 3, request->id);
@@ -454,7 +452,16 @@ void wm_infer_encode (wm_buffer_t *to, const wm_infer_t *infer, const wm_ks_answ
     }
     for (uint32_t i = 0; i < answer->n_output; i++)
         put_output (to, &answer->output[i]);
-    for (uint32_t i = 0; i < answer->n_output; i++) /* one for each output, as Triton has it */
-        wm_proto_put_bytes (to, 6, answer->output[i].data,
-                            wm_infer_shared_out (infer, i) ? 0 : answer->output[i].bytes);
+    for (uint32_t i = 0; i < answer->n_output; i++) { /* one for each output, as Triton has it */
+        wm_kserve_tensor_t *tensor = &answer->output[i];
+        const bool is_shared = wm_infer_shared_out (infer, i);
+        wm_proto_put_head (to, 6, is_shared ? 0 : tensor->bytes);
+        piece[i] = (wm_piece_t){ .before = to->bytes };
+        if (is_shared)
+            continue;
+        piece[i].data = (uint8_t *) (uintptr_t) tensor->data;
+        bytes += piece[i].bytes = tensor->bytes;
+        tensor->data = NULL;
+    }
+    return bytes;
 }

@@ -23,6 +23,8 @@ void wm_infer_free (wm_infer_t *self)
 {
     drop_all (self->in);
     drop_all (self->out);
+    for (uint32_t i = 0; self->answer && i < self->answer->n_output; i++)
+        free ((void *) (uintptr_t) self->answer->output[i].data);
     while (self->block) {
         struct wm_infer_block_t *next = self->block->next;
         free (self->block);

@@ -31,6 +31,7 @@ typedef struct wm_infer_t {
     uint64_t timeout_us; /* of the parameter; 0: none */
     uint8_t *is_json;    /* HTTP: outputs that are wanted as JSON; NULL: see all_json */
     bool all_json;       /* HTTP: of outputs that are not named */
+    const wm_ks_answer_t *answer; /* that it keeps; NULL: none */
     struct wm_infer_block_t *block;
     size_t values_bytes;    /* of tensors whose values are still to be read; 0: there are none */
     wm_json_data_t *values; /* where they are, of each input; text NULL: its data is there */
@@ -98,8 +99,17 @@ const wm_shared_part_t *wm_infer_shared_out (const wm_infer_t *self, uint32_t ou
 wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
                               wm_ks_error_t *error);
 
-/* Appends a ModelInferResponse.  */
-void wm_infer_encode (wm_buffer_t *to, const wm_infer_t *infer, const wm_ks_answer_t *answer);
+/* Values of an answer, which are sent from where they lie, behind so many bytes of its buffer.  */
+typedef struct {
+    size_t before;
+    uint8_t *data; /* allocated, or NULL of no bytes */
+    size_t bytes;
+} wm_piece_t;
+
+/* Appends a ModelInferResponse but for the values of outputs, which it takes from the answer:
+   piece[i] is that of its i-th output. Returns their bytes.  */
+size_t wm_infer_encode (wm_buffer_t *to, const wm_infer_t *infer, const wm_ks_answer_t *answer,
+                        wm_piece_t piece[]);
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
 
@@ -113,14 +123,14 @@ wm_ks_code_t wm_infer_decode_http (wm_infer_t *self, const void *data, size_t by
 wm_ks_code_t wm_infer_decode_raw (wm_infer_t *self, const void *data, size_t bytes,
                                   wm_ks_error_t *error);
 
-/* The body of an answer, while it is written. Values in JSON take long: a slice at a time.  */
+/* The body of an answer, while it is written. Large ones take long: a slice at a time.  */
 typedef struct {
     const wm_infer_t *infer;
     const wm_ks_answer_t *answer;
     wm_buffer_t to;     /* what is written; the caller's */
     size_t json_bytes;  /* of its JSON, where binary tensors follow; else SIZE_MAX */
-    uint32_t n_written; /* outputs whose JSON is complete */
-    bool is_begun;      /* the next one's is begun */
+    uint32_t n_written; /* outputs whose JSON is complete, then those whose binary values are */
+    bool is_begun;      /* the next one's JSON is begun, or the binary part */
     size_t at;          /* bytes of its data that are written */
 } wm_infer_page_t;
 
@@ -135,7 +145,7 @@ bool wm_infer_write (wm_infer_page_t *self, size_t *left);
 /* Returns how many bytes the values have in the body at most.  */
 size_t wm_infer_text_bytes (const wm_infer_t *infer, const wm_ks_answer_t *answer);
 
-/* Copies the answer, with all that it lends, so that it lives as long as the request.  */
+/* Copies the answer and takes its data, so that it lives as long as the request.  */
 const wm_ks_answer_t *wm_infer_keep (wm_infer_t *self, const wm_ks_answer_t *answer);
 
 #endif

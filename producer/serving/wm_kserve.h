@@ -99,12 +99,13 @@ typedef struct wm_ks_request_t {
     void *transport, *backend;                /* each side's own */
 } wm_ks_request_t;
 
-/* The answer. Names and data are the models', and lent until the call returns.  */
+/* The answer. Names and data are the models', and lent until the call returns; but the transport may
+   take the data of an output, which it frees, and then sets NULL here.  */
 typedef struct {
     wm_ks_code_t code;
-    const char *text;                 /* of an error; else NULL */
-    const char *model, *version;      /* that computed it */
-    const wm_kserve_tensor_t *output; /* in the order of the request, or of the model */
+    const char *text;            /* of an error; else NULL */
+    const char *model, *version; /* that computed it */
+    wm_kserve_tensor_t *output;  /* in the order of the request, or of the model */
     uint32_t n_output;
     uint32_t n_held; /* rows with NaN */
 } wm_ks_answer_t;

@@ -49,8 +49,19 @@ static void accepted (wm_infer_t *infer)
     for (size_t left = 3; wm_infer_calls.place (&infer->request, answer.output, answer.n_output,
                                                 &placed, &left, &error);)
         left = 3;
-    wm_infer_encode (&to, infer, &answer);
-    wm_proto_t in = wm_proto_of (to.data, to.bytes);
+    wm_piece_t piece[WM_INFER_TENSORS_MAX + 1];
+    wm_buffer_t joined = { 0 };
+    size_t at = 0;
+    wm_infer_encode (&to, infer, &answer, piece);
+    for (uint32_t i = 0; i < answer.n_output; i++) {
+        wm_buffer_put (&joined, to.data + at, piece[i].before - at);
+        wm_buffer_put (&joined, piece[i].data, piece[i].bytes);
+        at = piece[i].before;
+        if (!wm_infer_shared_out (infer, i))
+            answer.output[i].data = piece[i].data;
+    }
+    wm_buffer_put (&joined, to.data + at, to.bytes - at);
+    wm_proto_t in = wm_proto_of (joined.data, joined.bytes);
     wm_field_t field;
     while (wm_proto_next (&in, &field))
         ;
@@ -60,6 +71,7 @@ static void accepted (wm_infer_t *infer)
     if (!infer->is_json)
         infer->request.n_output = 0;
     free (to.data);
+    free (joined.data);
     wm_infer_page_t page;
     const bool is_text = wm_infer_page (&page, infer, &answer, NULL) == WM_KS_OK;
     for (size_t left = 3; is_text && wm_infer_write (&page, &left); left = 3)

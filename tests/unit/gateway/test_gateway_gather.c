@@ -704,16 +704,16 @@ static void test_held_order (void **state)
     (void) state;
     is_strict = true;
     begin (1 << 20);
-    ask_t *ask = ask_new (2600, 1, 0);
+    ask_t *ask = ask_new (2560, 1, 0);
     kept_max = 1 << 20;
     wm_gather_add (gather, &ask->request);
     spin (0);
-    assert_int_equal (n_sent, 11);
-    for (uint32_t i = 11; i-- > 0;)
+    assert_int_equal (n_sent, 10);
+    for (uint32_t i = 10; i-- > 0;)
         answer (i, ask->triple[3 * (256 * i + 7)]);
     assert_int_equal (ask->code, WM_KS_INVALID);
     assert_non_null (strstr (ask->text,
-                             "11 of 2600 rows of the request to model 'm' have no "
+                             "10 of 2560 rows of the request to model 'm' have no "
                              "scores, rows 7, 263, 519, 775, 1031, 1287, 1543, 1799 ..."));
     ask_free (ask);
     end ();

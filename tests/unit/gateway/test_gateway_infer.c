@@ -294,10 +294,8 @@ static void test_expansion (void **state)
 static void test_encode (void **state)
 {
     (void) state;
-    const float value[2] = { 1, 2 };
-    const wm_kserve_tensor_t output = {
-        "y", WM_TYPE_FP32, 2, { 1, 2 }, (const uint8_t *) value, 8
-    };
+    static float value[2] = { 1, 2 };
+    wm_kserve_tensor_t output = { "y", WM_TYPE_FP32, 2, { 1, 2 }, (uint8_t *) value, 8 };
     const wm_ks_answer_t answer = {
         .model = "m", .version = "1", .output = &output, .n_output = 1, .n_held = 300
     };
@@ -307,7 +305,11 @@ static void test_encode (void **state)
                                     "\52\15\12\1y\22\4FP32\32\2\1\2"
                                     "\62\10\0\0\200?\0\0\0@";
     wm_buffer_t to = { 0 };
-    wm_infer_encode (&to, &infer, &answer);
+    wm_piece_t piece;
+    assert_int_equal (wm_infer_encode (&to, &infer, &answer, &piece), 8);
+    assert_true (piece.data == (uint8_t *) value && piece.bytes == 8 && !output.data);
+    assert_int_equal (piece.before, to.bytes);
+    wm_buffer_put (&to, piece.data, piece.bytes);
     assert_int_equal (to.bytes, sizeof wanted - 1);
     assert_memory_equal (to.data, wanted, to.bytes);
     free (to.data);
@@ -452,14 +454,17 @@ static void encodes (const wm_kserve_tensor_t *output, bool is_json, const char 
                      size_t json_wanted)
 {
     wm_infer_t infer = { .all_json = is_json, .request = { .id = "i\"" } };
+    wm_kserve_tensor_t taken = *output;
+    taken.data = memcpy (malloc (output->bytes), output->data, output->bytes);
     const wm_ks_answer_t answer = {
-        .model = "m", .version = "1", .output = output, .n_output = 1, .n_held = is_json
+        .model = "m", .version = "1", .output = &taken, .n_output = 1, .n_held = is_json
     };
     wm_infer_page_t page;
     wm_ks_error_t error;
     assert_int_equal (wm_infer_page (&page, &infer, &answer, &error), WM_KS_OK);
     const size_t head = page.to.bytes;
     page.answer = wm_infer_keep (&infer, &answer);
+    assert_null (taken.data);
     for (size_t left = 1; wm_infer_write (&page, &left); left = 1)
         assert_int_equal (left, 0);
     assert_in_range (page.to.bytes, head,

@@ -220,7 +220,7 @@ static void test_there_and_back (void **state)
             if ((real[k] & 0x7ff0000000000000) == 0x7ff0000000000000)
                 real[k] ^= 0x4000000000000000;
         }
-        const wm_kserve_tensor_t output[2] = {
+        wm_kserve_tensor_t output[2] = {
             { "a", WM_TYPE_FP32, 1, { 16 }, (const uint8_t *) single, sizeof single },
             { "b", WM_TYPE_FP64, 1, { 16 }, (const uint8_t *) real, sizeof real },
         };
