@@ -1,8 +1,23 @@
 /* main.c - wiremill-gateway: answers clients of Triton by wiremill's workers.
 
-   One thread, one loop. The first SIGTERM or Ctrl-C drains: no connection begins any more, those
-   that wait to be accepted are, what was accepted is answered, and the process ends. The second one
-   ends it now. SIGUSR1 opens the access log again.  */
+   One thread, one loop (net/wm_loop.h). What waits for a client, for memory or for scores is a
+   callback; what computes for long does so a slice in each round (net/wm_slice.h).
+
+   The way of an inference request:
+   1. wm_acceptor.c accepts a connection; wm_grpc.c (nghttp2) or wm_http.c (wm_h1.h) reads it.
+   2. A message takes its bytes of the budget (net/wm_budget.h) before it may come: wm_grpc_call.c,
+      wm_http.c. A request that does not fit waits, and its client has no window until then.
+   3. wm_grpc_method.c and wm_http_routes.c name the function of each method and path. Those of
+      inference decode the request (wm_infer_proto.c, wm_infer_http.c) to one form, wm_infer_t,
+      and take the memory of its answer.
+   4. serving/wm_models.c finds a version that is ready, and serving/wm_gather.c puts the rows into
+      a batch, which goes to that version's broker through a helper process (serving/wm_link.h).
+   5. Scores come back the same way. The models call `reply` of the request's transport, which
+      encodes the answer: gRPC sends values from where they lie, HTTP writes a page in slices.
+
+   The first SIGTERM or Ctrl-C drains: no connection begins any more, those that wait to be accepted
+   are, what was accepted is answered, and the process ends. The second one ends it now. SIGUSR1
+   opens the access log again.  */
 #include "producer/gateway/wm_grpc.h"
 #include "producer/gateway/wm_http.h"
 #include "producer/serving/wm_front.h"
@@ -72,11 +87,12 @@ static const wm_verb_t verb_gateway = {
     .text =
     "  wiremill gateway --model emtrkmichel=ops/train/emtrkmichel.onnx\n"
     "  wiremill gateway --model-repository models/ --grpc '*:8001' --http '*:8000'\n\n"
-    "It starts a broker and workers for each model and answers KServe's protocol, version 2, as "
-    "Triton does. A worker or broker that dies is started again and what it had is computed again: "
-    "clients only see that it took longer. Nobody is asked for a password: on another address than "
-    "loopback everybody who reaches it can use it, unless --tls-clients names authorities. Ctrl-C "
-    "or SIGTERM answers what was accepted and ends it; a second one ends it at once.\n",
+    "It starts a broker and workers for each model and answers KServe's protocol, version 2, "
+    "as Triton does. A worker or broker that dies is started again and what it had is "
+    "computed again: clients only see that it took longer. It asks for no password: on "
+    "another address than loopback each client that reaches it can use it, unless "
+    "--tls-clients names authorities. Ctrl-C or SIGTERM answers what was accepted and ends "
+    "it; a second one ends it at once.\n",
     .options = options, .run = gateway_main };
 /* clang-format on */
 

@@ -1,7 +1,7 @@
 /* wm_grpc.c - connections of the gRPC server: sockets on one side, nghttp2 on the other.
 
-   Nothing is read from a connection while more than OUT_BYTES_MAX wait to be sent to it, so that
-   one who does not read cannot make answers pile up. A connection that leaves refusals of
+   Nothing is read from a connection while more than OUT_BYTES_MAX wait to be sent to it: answers
+   do not pile up if a client does not read. A connection that leaves refusals of
    its calls unread is ended. Limits of nghttp2 end connections that flood it with SETTINGS, PING,
    RST_STREAM or CONTINUATION.  */
 #include "producer/gateway/wm_grpc_private.h"
@@ -400,7 +400,7 @@ static void refuse (wm_conn_t *self)
     wm_conn_mark (self);
 }
 
-/* Drops who has stopped in the middle of something.  */
+/* Ends connections that have stopped in the middle of something.  */
 static void sweep (void *argument)
 {
     wm_grpc_t *self = argument;

@@ -15,8 +15,8 @@
 /* Calls without a message: of all connections, and those that each connection may have.  */
 #define IDLE_MAX 65536
 #define IDLE_CONN_MIN 8
-/* Of a connection's window so much is owed at most. nghttp2 tells the client of what was consumed
-   when that is half of the window, so that a quarter is always left for messages with memory.  */
+/* Of a connection's window so much is owed at most. nghttp2 opens the window by what was consumed
+   when that is half of it, so that a quarter is always left for messages with memory.  */
 #define OWED_MAX (WM_GRPC_WINDOW_BYTES / 4)
 #define LATE_BYTES_MAX (256u << 10) /* a status waits for so much of the rest of a message */
 #define LATE_US 1000000
@@ -369,7 +369,7 @@ static bool is (const char *name, size_t n, const char *what)
     return n == strlen (what) && memcmp (name, what, n) == 0;
 }
 
-/* Reads grpc-timeout: up to 8 digits and a unit. 0: it is none.  */
+/* Reads grpc-timeout: up to 8 digits and a unit. 0 if it is not that.  */
 static int64_t timeout_us (const char *text, size_t n)
 {
     int64_t number = 0;

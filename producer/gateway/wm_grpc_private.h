@@ -172,8 +172,8 @@ void wm_call_begin (wm_call_t *self);
 void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes);
 /* The client has sent all.  */
 void wm_call_end (wm_call_t *self);
-/* The gateway ends: a stream is answered what it has sent, and then UNAVAILABLE; who watches its
-   health, at once.  */
+/* The gateway ends: a stream is answered what it has sent, and then UNAVAILABLE; one that watches
+   health is so at once.  */
 void wm_call_close (wm_call_t *self);
 /* All of the response has been sent.  */
 void wm_call_sent (wm_call_t *self);

@@ -253,7 +253,7 @@ static void cancel (wm_visit_t *self)
 
 #define JSON_BYTES_MAX (64u << 10) /* jansson's tree takes some 20 times as much, or more */
 
-/* Reads the request's JSON; the caller's. NULL: there is none, or it is too large.  */
+/* Reads the request's JSON; the caller's. NULL if it has none, or too much.  */
 static json_t *read_json (const wm_visit_t *self)
 {
     const char *text = self->body ? (char *) self->body : "";

@@ -1,4 +1,28 @@
-/* wm_gather.c - see wm_gather.h.  */
+/* wm_gather.c - see wm_gather.h.
+
+   Three kinds of object. A job is a request that was taken: it lives until its answer is sent and
+   no batch has rows of it. A batch is what a worker gets: up to 256 rows, in parts, each some
+   neighbouring rows of one job. A client is a connection with jobs that wait; its turn is the sum
+   of their rows.
+
+   The way of a job: wm_gather_add checks the request, counts the bytes of its answer, allocates its
+   tensors, and puts it into the heap `waiting`. `pump` cuts batches from the front of the heap
+   (cut_batch) and is called by a timer, never by another function, so that all requests of one
+   round of the loop can share a batch. A large job stays first in the heap until its last row is in
+   a batch. When a batch comes back (wm_gather_answered), `scatter` puts each row of scores into the
+   tensors of its job. The job with no row left is answered (job_answer): classes and shared memory
+   may take long, so `finish` is a job of wm_slice.h. It ends with the transport's reply.
+
+   What can go wrong, and who knows: a row that is held is NaN, and counted (hold_row); a job that
+   cannot be answered has a `failure`, and is answered at once, while rows of it may be under way. A
+   batch that the broker gives up comes back without statuses (try_again). A request that is
+   cancelled leaves its job behind with `request` NULL, while rows of it are under way.
+
+   Invariants: n_left counts rows without scores, n_part the parts of a job in batches; a job is
+   freed when `request` is NULL and n_part is 0. n_asked counts jobs with a request: the version
+   (wm_version.c) waits for it to be 0. Callbacks may lead back into this file: to wm_gather_add
+   from `left`, to wm_gather_cancel from a reply. So each function changes its lists first, and
+   calls out last.  */
 #include "producer/serving/wm_gather.h"
 #include "producer/net/wm_heap.h"
 #include "producer/net/wm_slice.h"
@@ -779,7 +803,7 @@ void wm_gather_cancel (wm_ks_request_t *request)
     drop (request);
 }
 
-/* A request whose scores are not all there; NULL: there is none.  */
+/* Returns a request whose scores are not all there; NULL if all are.  */
 static wm_ks_request_t *any_request (const wm_gather_t *self)
 {
     for (const batch_t *batch = self->batches; batch; batch = batch->next)

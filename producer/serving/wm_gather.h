@@ -2,7 +2,7 @@
 
    Requests wait in the order of their priority, then of their clients' turns: a turn counts the
    rows that a client has had sent, so that one with little to do goes before one with much, and
-   none waits for ever. Batches are cut from the front: at once where no batch is under way, else
+   each has its turn. Batches are cut from the front: at once where no batch is under way, else
    when one is full or the oldest request has waited max_delay; a large request becomes several. At
    most in_flight bytes are under way: all other requests stay with their transports, which then
    read no more. A row's score does not depend on its batch.
@@ -17,9 +17,9 @@
    sent, or their scores are dropped.
 
    Scores are put into the answer's tensors as they come. These are counted as the request's memory
-   from the beginning (`keep` of wm_transport_calls_t), with the classes that take their place. The length of a ragged row
-   of scores shows when it comes: it is counted then, and while memory is short ragged rows go one
-   at a time. Thread: the loop's.  */
+   from the beginning (`keep` of wm_transport_calls_t), with the classes that take their place. The
+   length of a ragged row of scores shows when it comes: it is counted then, and while memory is
+   short ragged rows go one at a time. Thread: the loop's.  */
 #ifndef WM_GATHER_H
 #define WM_GATHER_H
 

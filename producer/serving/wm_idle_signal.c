@@ -1,4 +1,4 @@
-/* wm_idle_signal.c - an eventfd, which nobody reads but who wrote it.  */
+/* wm_idle_signal.c - an eventfd; only its writer reads it.  */
 #include "producer/serving/wm_idle_signal.h"
 
 #include <assert.h>

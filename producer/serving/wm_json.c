@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define EXACT_MAX (UINT64_C (1) << 53) /* whole numbers up to here are doubles */
-#define TENS_MAX 22                    /* 10^22 is a double, 10^23 is none */
+#define TENS_MAX 22                    /* 10^22 is a double, 10^23 is not */
 
 /* ---- what jansson gets ----------------------------------------------------------------------- */
 
@@ -18,7 +18,7 @@ static const char *skip_text (const char *at, const char *end)
     return at < end ? at + 1 : end;
 }
 
-/* The text from a '[' to behind its ']'; NULL: there is none.  */
+/* The text from a '[' to behind its ']'; NULL if that is missing.  */
 static const char *skip_array (const char *at, const char *end)
 {
     size_t depth = 0;
@@ -65,7 +65,7 @@ static bool begins (const char *text, const char *end, const char *prefix)
 }
 
 /* "inputs" is a value of the outermost object, "data" one of an object in its array. A key with
-   escapes is none of both: its array goes to jansson, and is refused.  */
+   escapes is neither: its array goes to jansson, and is refused.  */
 char *wm_json_skeleton (const char *text, size_t n, size_t bytes_max, wm_json_data_t *data,
                         size_t data_max, size_t *bytes)
 {
@@ -179,7 +179,7 @@ static const char *take_digits (number_t *self, const char *at)
     return at;
 }
 
-/* Reads a number. Returns what is behind it; NULL: it is none. A ']' is somewhere behind it.  */
+/* Reads a number. Returns what is behind it, with a ']' somewhere; NULL if it is no number.  */
 static const char *take_number (number_t *self, const char *at)
 {
     const char *const begin = at, *from;
@@ -226,7 +226,7 @@ static double real_of (const number_t *number, const char *text)
     return number->tens < 0 ? digits / tens[-number->tens] : digits * tens[number->tens];
 }
 
-/* Writes a number as a value of the type, little-endian. False: it is none.  */
+/* Writes a number as a value of the type, little-endian. False if it is not one.  */
 static bool put_number (uint8_t *to, wm_type_t type, const number_t *number, const char *text)
 {
     const size_t bytes = wm_type_bytes (type);
@@ -245,7 +245,7 @@ static bool put_number (uint8_t *to, wm_type_t type, const number_t *number, con
            (is_signed || !number->is_negative || !number->digits);
 }
 
-/* Reads one value. Returns what is behind it; NULL: it is none of the type.  */
+/* Reads one value. Returns what is behind it; NULL if it is not of the type.  */
 static const char *take_value (const wm_json_reader_t *self, wm_type_t type)
 {
     const size_t rest = (size_t) (self->end - self->at);

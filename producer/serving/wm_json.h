@@ -12,7 +12,7 @@
 #define WM_JSON_DEPTH_MAX 100   /* of nested arrays of values; Triton's */
 #define WM_JSON_NUMBER_MAX 1100 /* characters: FP64 written out has up to 1,080 */
 
-/* The array "data" of an input, from '[' to its ']'. text NULL: there is none.  */
+/* The array "data" of an input, from '[' to its ']'. text is NULL if the input has none.  */
 typedef struct {
     const char *text;
     size_t bytes;

@@ -66,7 +66,7 @@ typedef enum {
 } wm_type_t;
 
 /* Return KServe's name ("FP32"), the bytes of one value (BYTES: 0, they vary), and the type of a
-   name; WM_TYPES for a name that is none.  */
+   name; WM_TYPES if no type has the name.  */
 const char *wm_type_name (wm_type_t type);
 size_t wm_type_bytes (wm_type_t type);
 wm_type_t wm_type_of_name (const char *name);
@@ -99,8 +99,8 @@ typedef struct wm_ks_request_t {
     void *transport, *backend;                /* each side's own */
 } wm_ks_request_t;
 
-/* The answer. Names and data are the models', and lent until the call returns; but the transport may
-   take the data of an output, which it frees, and then sets NULL here.  */
+/* The answer. Names and data are the models', and lent until the call returns; but the transport
+   may take the data of an output, which it frees, and then sets NULL here.  */
 typedef struct {
     wm_ks_code_t code;
     const char *text;            /* of an error; else NULL */

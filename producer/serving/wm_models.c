@@ -163,7 +163,7 @@ bool wm_models_model_ready (wm_models_t *self, const char *model, const char *ve
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* Frees versions that are gone and of which nobody wants the reason.  */
+/* Frees versions that are gone, all of them or those whose reason is not shown.  */
 static void sweep (wm_model_entry_t *entry, bool all)
 {
     for (wm_version_t **at = &entry->version; *at;) {
@@ -216,8 +216,8 @@ static void end_leaving (wm_model_entry_t *entry, bool is_over, bool has_failed)
     }
 }
 
-/* Tells those who wait for what is done by now.  */
-static void tell_waiters (wm_model_entry_t *entry, const wm_ks_error_t *error)
+/* Calls waiters whose load or unload is done by now.  */
+static void call_waiters (wm_model_entry_t *entry, const wm_ks_error_t *error)
 {
     const wm_ks_error_t none = { .code = WM_KS_OK };
     wm_waiter_t *waiter = entry->waiters, **kept = &entry->waiters;
@@ -246,7 +246,7 @@ static void changed (wm_model_entry_t *entry)
         wm_version_update (one);
     if (is_over)
         sweep (entry, false);
-    tell_waiters (entry, &error);
+    call_waiters (entry, &error);
 }
 
 static void wait_for (wm_model_entry_t *entry, wm_models_done_t *done, void *argument, bool unloads)
@@ -432,7 +432,7 @@ static wm_fault_t make_state (wm_models_t *self, const char *given, wm_error_t *
                                           runtime, strerror (errno));
 }
 
-/* Who loads and unloads, and what there is at the start.  */
+/* Whether clients load and unload, and which models are loaded at the start.  */
 static wm_fault_t take_mode (wm_models_t *self, const wm_args_t *args, wm_error_t *error)
 {
     const char *mode = wm_args_text (args, "model-control-mode");

@@ -78,10 +78,10 @@ json_t *wm_models_metadata (wm_models_t *self, const char *model, const char *ve
 
 json_t *wm_models_server_metadata (wm_models_t *self)
 {
-    json_t *metadata = json_pack (
-        "{s:s, s:s, s:[s, s, s, s, s, s, s]}", "name", self->server_name, "version", WM_VERSION,
-        "extensions", "classification", "model_repository", "schedule_policy",
-        "model_configuration", "binary_tensor_data", "parameters", "statistics");
+    json_t *metadata = json_pack ("{s:s, s:s, s:[s, s, s, s, s, s, s]}", "name", self->server_name,
+                                  "version", WM_VERSION, "extensions", "classification",
+                                  "model_repository", "schedule_policy", "model_configuration",
+                                  "binary_tensor_data", "parameters", "statistics");
     if (wm_args_given (self->args, "shared-memory"))
         json_array_append_new (json_object_get (metadata, "extensions"),
                                json_string ("system_shared_memory"));

@@ -49,10 +49,10 @@ typedef struct wm_version_t {
     wm_loaded_t *loaded; /* the file's folder, where it came with the load; else NULL */
     wm_version_state_t state;
     bool leaves;      /* a load replaces or removes it; READY: that has not succeeded yet */
-    char reason[480]; /* GONE: why; "" where somebody unloaded it */
+    char reason[480]; /* GONE: why; "" if it was unloaded */
     char fails[480];  /* why its processes end again and again; "": they do not */
     bool is_down;     /* it fails for long, or has no engine: no request waits for it */
-    bool is_tried;    /* they failed, and are started again because somebody asked for it */
+    bool is_tried;    /* its processes failed, and are started again for a load */
     char waits[480];  /* what its session waits for; "": nothing */
     char folder[PATH_MAX], endpoint[PATH_MAX];
     char wmm[PATH_MAX];    /* the imported model; "": the crew imports it */
@@ -133,7 +133,7 @@ struct wm_models_t {
 
 /* ---- wm_model_entry.c ------------------------------------------------------------------------ */
 
-/* NULL: there is none of this name.  */
+/* Returns NULL if no model has the name.  */
 wm_model_entry_t *wm_models_entry (const wm_models_t *models, const char *name);
 wm_model_entry_t *wm_models_add (wm_models_t *models, const char *name);
 
@@ -180,7 +180,7 @@ void wm_models_drop (wm_models_t *self, const char *model, wm_models_done_t *don
 wm_version_t *wm_version_new (wm_model_entry_t *entry, const wm_model_files_t *files, uint32_t i);
 /* It takes no more requests, answers those that it has, and ends. What it cannot answer, because of
    this reason ("": none) or while it fails, is asked again of the model's versions that are ready,
-   once none is being loaded; where there is none, it is answered with the reason.  */
+   once none is being loaded; if no version is ready, it is answered with the reason.  */
 void wm_version_unload (wm_version_t *self, const char *reason);
 /* Its processes, where they pause after they have failed, are started at once.  */
 void wm_version_hurry (wm_version_t *self);

@@ -20,7 +20,7 @@
 
 #define PAUSE_MAX_US 5000000 /* of one that is killed, or cannot be started */
 #define QUICK_US 5000000     /* it ended so soon: the pause doubles */
-#define HEAR_READS_MAX 17    /* 64 KiB, a pipe's fill, and the rest of a line */
+#define OUTPUT_READS_MAX 17    /* 64 KiB, a pipe's fill, and the rest of a line */
 #define QUICK_ENDS 3         /* by itself, in a row, before people learn of it */
 
 static const wm_restart_rule_t killed = { 100000, PAUSE_MAX_US, .quick = QUICK_US },
@@ -32,13 +32,13 @@ struct wm_respawn_t {
     char *word[WM_RESPAWN_WORDS_MAX + 1];
     char *log, *what;
     wm_respawn_ended_t *ended;
-    wm_respawn_log_t *says; /* NULL: nobody wants to know */
+    wm_respawn_log_t *says; /* may be NULL */
     void *argument;
     pid_t pid;
     int pidfd;
     int status; /* of its last end */
-    wm_loop_watch_t *watch, *hears;
-    int heard, copy;  /* what it writes to standard error; the log. -1: none */
+    wm_loop_watch_t *watch, *watch_output;
+    int output, copy; /* what it writes to standard error; the log. -1: none */
     char line[480];   /* the last one, without its time; "": none */
     char begun[1024]; /* a line that has no end yet: its first n_begun bytes */
     size_t n_begun;
@@ -68,26 +68,26 @@ static void take_line (wm_respawn_t *self)
         self->says (self->argument, self->line);
 }
 
-static void deafen (wm_respawn_t *self)
+static void close_output (wm_respawn_t *self)
 {
-    wm_loop_unwatch (&self->hears);
-    if (self->heard >= 0)
-        close (self->heard);
+    wm_loop_unwatch (&self->watch_output);
+    if (self->output >= 0)
+        close (self->output);
     if (self->copy >= 0)
         close (self->copy);
-    self->heard = self->copy = -1;
+    self->output = self->copy = -1;
 }
 
 /* Takes what is there, at most a pipe's fill. Its log is a copy for people: a full disk costs no
    more than that.  */
-static void hear (void *argument, uint32_t events)
+static void read_output (void *argument, uint32_t events)
 {
     wm_respawn_t *self = argument;
     char text[4096];
     ssize_t n = -1;
     (void) events;
-    for (int i_read = 0; i_read < HEAR_READS_MAX; i_read++) {
-        if ((n = read (self->heard, text, sizeof text)) <= 0)
+    for (int i_read = 0; i_read < OUTPUT_READS_MAX; i_read++) {
+        if ((n = read (self->output, text, sizeof text)) <= 0)
             break;
         const ssize_t copied = self->copy >= 0 ? write (self->copy, text, (size_t) n) : 0;
         (void) copied;
@@ -98,7 +98,7 @@ static void hear (void *argument, uint32_t events)
                 self->begun[self->n_begun++] = text[i];
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        deafen (self);
+        close_output (self);
 }
 
 /* ---- its end --------------------------------------------------------------------------------- */
@@ -154,9 +154,9 @@ static void on_end (void *argument, uint32_t events)
     close (self->pidfd);
     self->pid = 0;
     self->status = status;
-    if (self->heard >= 0)
-        hear (self, 0);
-    deafen (self);
+    if (self->output >= 0)
+        read_output (self, 0);
+    close_output (self);
     if (self->stops)
         return;
     const char *line = WIFEXITED (status) ? self->line : ""; /* killed, it wrote no reason */
@@ -207,10 +207,10 @@ static void start (wm_respawn_t *self)
     self->pid = wm_process_start (&process);
     if (pair[1] >= 0) {
         close (pair[1]);
-        self->heard = pair[0];
+        self->output = pair[0];
         self->copy = open (self->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-        fcntl (self->heard, F_SETFL, O_NONBLOCK);
-        self->hears = wm_loop_watch (self->loop, self->heard, EPOLLIN, hear, self);
+        fcntl (self->output, F_SETFL, O_NONBLOCK);
+        self->watch_output = wm_loop_watch (self->loop, self->output, EPOLLIN, read_output, self);
     }
     self->pidfd = self->pid > 0 ? (int) syscall (SYS_pidfd_open, self->pid, 0) : -1;
     self->watch =
@@ -219,7 +219,7 @@ static void start (wm_respawn_t *self)
         return;
     fprintf (stderr, "wiremill gateway: %s cannot be started: %s; trying again\n", self->what,
              strerror (errno));
-    deafen (self);
+    close_output (self);
     if (self->pidfd >= 0)
         close (self->pidfd);
     wm_process_kill (&self->pid);
@@ -236,7 +236,7 @@ static wm_respawn_t *make (wm_loop_t *loop, const char *what, const char *const 
                             .says = says,
                             .argument = argument,
                             .pidfd = -1,
-                            .heard = -1,
+                            .output = -1,
                             .copy = -1 };
     self->log = strdup (log);
     self->what = strdup (what);
@@ -290,7 +290,7 @@ void wm_respawn_destroy (wm_respawn_t **self_p)
         return;
     wm_loop_untimer (&self->again);
     wm_loop_unwatch (&self->watch);
-    deafen (self);
+    close_output (self);
     if (self->pid > 0) {
         close (self->pidfd);
         wm_process_kill (&self->pid);

@@ -60,7 +60,7 @@ void wm_respawn_await (wm_respawn_t *self, int64_t ms);
 /* Kills it where it still runs.  */
 void wm_respawn_destroy (wm_respawn_t **self_p);
 
-/* Waits in the loop for the end of a process that nobody needs to know of; *self_p is NULL
+/* Waits in the loop for the end of a process, which is not reported; *self_p is NULL
    afterwards. The second kills it if it still runs.  */
 typedef struct wm_reaped_t wm_reaped_t;
 void wm_respawn_reap (wm_loop_t *loop, pid_t pid, wm_reaped_t **self_p);

@@ -1,7 +1,7 @@
 /* wm_version.c - one version of a model: its broker, its workers, its session, its end.
 
      LOADING    its broker and workers start; its session waits for the broker
-     READY      the session told the campaign's facts, the model's ports are read, a worker can
+     READY      the session has the campaign's facts, the model's ports are read, a worker can
                 score (a farm's may come later); whatever ends is started again, and requests wait
                 meanwhile. What keeps ending for a reason that may pass is started again more and
                 more slowly, and is reported as not ready, as is a session that its broker refuses
@@ -156,7 +156,7 @@ void wm_version_unload (wm_version_t *self, const char *reason)
 
 /* ---- bulk campaigns wait for its clients ----------------------------------------------------- */
 
-/* Requests that wait for a version that fails hold up nobody, nor do those of a farm.  */
+/* Requests do not count while their version fails, or is a farm's: bulk campaigns go on.  */
 static void count_busy (void *argument)
 {
     wm_version_t *self = argument;
@@ -240,7 +240,7 @@ void wm_version_hurry (wm_version_t *self)
         self->is_tried = *self->fails;
 }
 
-/* ---- what its session tells ------------------------------------------------------------------ */
+/* ---- events of its session ------------------------------------------------------------------- */
 
 /* ONNX's numbers of types (TensorProto.DataType), as a .wmm has them; 0 is float32.  */
 static wm_type_t type_of (uint16_t number)
@@ -316,7 +316,7 @@ static void print_ports (const wm_signature_t *signature, const wm_signature_por
     }
 }
 
-/* One line: what clients send and get, who computes it, how long it took to load.  */
+/* One line: what clients send and get, its engine, how long it took to load.  */
 static void report_ready (const wm_version_t *self)
 {
     const wm_models_t *models = self->entry->models;
@@ -571,7 +571,7 @@ static void begin (wm_version_t *self)
         wm_link_new (models->loop, self->endpoint, models->join_file, self->region, &calls, self);
 }
 
-/* Its folder could not be made: the disk was full, or nobody may write there.  */
+/* Its folder could not be made: the disk was full, or it may not be written.  */
 static void on_begins (void *argument)
 {
     wm_version_t *self = argument;
@@ -615,7 +615,7 @@ wm_version_t *wm_version_new (wm_model_entry_t *entry, const wm_model_files_t *f
     else
         snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.4000s/c/broker", self->folder);
     if (wm_folder_make (self->folder, 0700, NULL))
-        begin_at (self, wm_loop_now_us (models->loop)); /* the model has it then, and hears why */
+        begin_at (self, wm_loop_now_us (models->loop)); /* the model has it then */
     else
         begin (self);
     return self;
