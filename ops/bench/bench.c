@@ -29,7 +29,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -278,19 +277,10 @@ static int ask_program (const char *const before[], const char *const argv[], js
     return made ? made : code;
 }
 
-static int remove_one (const char *path, const struct stat *st, int flag, struct FTW *where)
-{
-    (void) st, (void) flag, (void) where;
-    return remove (path) && errno != ENOENT;
-}
-
 static void folder_remove (const char *path)
 {
-    for (int i = 0; i < REMOVE_TRIES && access (path, F_OK) == 0; i++) {
-        if (nftw (path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0)
-            return;
+    for (int i = 0; i < REMOVE_TRIES && !wm_folder_remove (path); i++)
         usleep (100000);
-    }
     if (access (path, F_OK) == 0)
         fprintf (stderr, "wiremill bench: %s is left over\n", path);
 }

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -311,12 +310,6 @@ static int measure_start (measure_t *self)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static int remove_one (const char *path, const struct stat *st, int flag, struct FTW *where)
-{
-    (void) st, (void) flag, (void) where;
-    return remove (path) && errno != ENOENT;
-}
-
 static int measure (measure_t *self)
 {
     char output[PATH_MAX + 16];
@@ -358,7 +351,7 @@ int wm_plan_measure (wm_plan_given_t *self, const wm_args_t *args)
     if (wm_folder_temporary (job.folder, NULL, "wiremill-plan", &error))
         return wm_complain ("plan", &error);
     const int code = measure (&job);
-    if (nftw (job.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS))
+    if (!wm_folder_remove (job.folder))
         fprintf (stderr, "wiremill plan: %s is left over\n", job.folder);
     for (size_t i = 0; job.path && i < job.inputs.n_file; i++)
         free (job.path[i]);

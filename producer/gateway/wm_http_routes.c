@@ -38,7 +38,7 @@ static void answer_ready (wm_visit_t *self, const char *what, bool is_ready, con
 static void live (wm_visit_t *self, const char *model, const char *version)
 {
     (void) model, (void) version;
-    answer_ready (self, "live", wm_models_live (models (self)), "");
+    answer_ready (self, "live", true, "");
 }
 
 static void ready (wm_visit_t *self, const char *model, const char *version)

@@ -162,7 +162,8 @@ static bool put_binary (wm_infer_page_t *self, size_t *left)
         const wm_kserve_tensor_t *tensor = &answer->output[i];
         const size_t more = place_of (self->infer, i) == IN_BINARY ? tensor->bytes - self->at : 0,
                      n = more < *left ? more : *left;
-        wm_buffer_put (&self->to, tensor->data + self->at, n);
+        if (n)
+            wm_buffer_put (&self->to, tensor->data + self->at, n);
         self->at += n;
         *left -= n;
         if (n < more)

@@ -128,10 +128,9 @@ size_t wm_models_need (wm_models_t *self, const wm_ks_request_t *request);
    Only for a request that has not been answered.  */
 void wm_models_cancel (wm_models_t *self, wm_ks_request_t *request);
 
-/* Return whether the gateway works, whether every model is ready (else *error, which may be NULL,
+/* Return whether every model is ready (else *error, which may be NULL,
    names one that is not), whether this one is ("" as version: the newest; false also for a model
    that there is not, with NOT_FOUND in *error).  */
-bool wm_models_live (wm_models_t *self);
 bool wm_models_ready (wm_models_t *self, wm_ks_error_t *error);
 bool wm_models_model_ready (wm_models_t *self, const char *model, const char *version,
                             wm_ks_error_t *error);

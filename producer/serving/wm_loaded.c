@@ -6,24 +6,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define NAME "wiremill-loaded-" /* and a number */
-
-static int remove_one (const char *path, const struct stat *status, int type, struct FTW *place)
-{
-    (void) status, (void) type, (void) place;
-    return remove (path), 0;
-}
-
-static void remove_folder (const char *path)
-{
-    nftw (path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 static wm_fault_t write_file (const char *path, const uint8_t *data, size_t bytes,
                               wm_error_t *error)
@@ -87,7 +75,7 @@ void wm_loaded_drop (wm_loaded_t **self_p)
     if (!self || --self->n_user)
         return;
     self->sum->bytes -= self->bytes;
-    remove_folder (self->path);
+    wm_folder_remove (self->path);
     free (self);
 }
 
@@ -101,7 +89,7 @@ void wm_loaded_sweep (const char *state)
             number[strspn (number, "0123456789")])
             continue;
         snprintf (path, sizeof path, "%.3800s/%.200s", state, item->d_name);
-        remove_folder (path);
+        wm_folder_remove (path);
     }
     if (folder)
         closedir (folder);

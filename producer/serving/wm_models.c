@@ -126,12 +126,6 @@ void wm_models_cancel (wm_models_t *self, wm_ks_request_t *request)
             wm_version_update (version);
 }
 
-bool wm_models_live (wm_models_t *self)
-{
-    (void) self;
-    return true;
-}
-
 bool wm_models_ready (wm_models_t *self, wm_ks_error_t *error)
 {
     for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next) {

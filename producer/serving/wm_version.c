@@ -17,7 +17,6 @@
 #include "schema/wm_limits.h"
 
 #include <czmq.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,17 +33,6 @@
 #define STOP_US 5000000         /* then what still runs is killed */
 
 /* ---- its end --------------------------------------------------------------------------------- */
-
-static int remove_one (const char *path, const struct stat *status, int type, struct FTW *place)
-{
-    (void) status, (void) type, (void) place;
-    return remove (path), 0;
-}
-
-static void remove_folder (const wm_version_t *self)
-{
-    nftw (self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 /* Whether another version has its number, and is ready.  */
 static bool is_replaced (const wm_version_t *self)
@@ -65,7 +53,7 @@ static void on_tick (void *argument)
         return;
     }
     wm_respawn_destroy (&self->service);
-    remove_folder (self);
+    wm_folder_remove (self->folder);
     wm_loaded_drop (&self->loaded);
     self->state = WM_VERSION_GONE;
     if (!*self->reason)
@@ -638,7 +626,7 @@ void wm_version_destroy (wm_version_t **self_p, int64_t ms)
         wm_respawn_await (self->service, ms);
         wm_respawn_destroy (&self->service);
     }
-    remove_folder (self);
+    wm_folder_remove (self->folder);
     wm_loaded_drop (&self->loaded);
     for (uint32_t p = 0; p < WM_SIGNATURE_PORTS_MAX; p++)
         wm_labels_destroy (&self->labels[p]);

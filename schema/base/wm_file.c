@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
@@ -618,4 +619,16 @@ wm_fault_t wm_folder_temporary (char folder[PATH_MAX], const char *place, const 
                      "no folder can be made in %.300s: %s%s", in, strerror (errno),
                      advice (errno, place ? "; choose a folder where this user may write"
                                           : "; set TMPDIR to a folder where this user may write"));
+}
+
+static int remove_one (const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void) status, (void) type, (void) place;
+    return remove (path), 0;
+}
+
+bool wm_folder_remove (const char *path)
+{
+    nftw (path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return access (path, F_OK) != 0;
 }

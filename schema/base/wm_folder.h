@@ -32,6 +32,9 @@ const char *wm_folder_network (const char *path);
 wm_fault_t wm_folder_temporary (char folder[PATH_MAX], const char *place, const char *name,
                                 wm_error_t *error);
 
+/* Removes a folder with all that is in it. False: something of it is left.  */
+bool wm_folder_remove (const char *path);
+
 /* ---- the campaign of an output folder -------------------------------------------------------- */
 
 /* Returns whether there is a campaign: a journal or a ledger, since one of them may be lost.  */

@@ -222,10 +222,10 @@ size_t wm_text_character (const char *text, size_t bytes, uint32_t *code)
 
 bool wm_text_is_utf8 (const void *text, size_t bytes)
 {
-    const char *at = text, *end = at + bytes;
+    const char *at = text; /* may be NULL of no bytes */
     uint32_t code = 0;
-    for (size_t n; at < end; at += n)
-        if (!(n = wm_text_character (at, (size_t) (end - at), &code)) || !code)
+    for (size_t n; bytes; at += n, bytes -= n)
+        if (!(n = wm_text_character (at, bytes, &code)) || !code)
             return false;
     return true;
 }

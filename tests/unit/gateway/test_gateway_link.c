@@ -114,6 +114,7 @@ static void on_answered (void *argument, wm_link_batch_t *one, const uint8_t *st
     (void) argument, (void) text;
     assert_ptr_equal (one, &batch);
     assert_int_equal (*status, 0);
+    assert_int_equal ((uintptr_t) score % sizeof value, 0); /* behind one status */
     memcpy (&value, score, sizeof value);
     assert_true (value == 2);
     strcat (seen, "a");
