@@ -355,8 +355,9 @@ static int gateway_main (const wm_args_t *args)
     if (self.signals < 0 || !self.front.loop)
         wm_fault (&error, WM_EHOST, "the kernel gives no descriptors: %s", strerror (errno));
     else if (!take_limits (&self.front, args, &error) &&
-             (self.front.models = wm_models_new (self.front.loop, args,
-                                                 wm_budget_max (self.front.budget), &error)) &&
+             (self.front.models =
+                  wm_models_new (self.front.loop, args, wm_budget_max (self.front.budget),
+                                 self.front.message_max, &error)) &&
              !serve (&self, args, &error)) {
         wm_models_start (self.front.models);
         wm_poll_start (self.front.models);

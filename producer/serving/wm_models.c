@@ -496,13 +496,14 @@ static wm_fault_t check_named (const wm_models_t *self, wm_error_t *error)
 }
 
 wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, size_t loaded_max,
-                            wm_error_t *error)
+                            size_t message_max, wm_error_t *error)
 {
     wm_models_t *self = zmalloc (sizeof *self);
     self->loop = loop;
     self->args = args;
     self->lock = -1;
     self->loaded.bytes_max = loaded_max;
+    self->message_max = message_max;
     self->changed = changed;
     self->ask_again = ask_again;
     if (take_options (self, args, error) || wm_repository_open (self, args, error) ||

@@ -65,9 +65,10 @@
 /* clang-format on */
 
 /* Finds the models that `args` name. loaded_max: bytes of the files of all models that come with
-   loads. NULL with *error: the command line or the repository is wrong.  */
+   loads. message_max: of a request, and of an answer. NULL with *error: the command line or the
+   repository is wrong.  */
 wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, size_t loaded_max,
-                            wm_error_t *error);
+                            size_t message_max, wm_error_t *error);
 
 /* Begins to load them all; they are ready later.  */
 void wm_models_start (wm_models_t *self);

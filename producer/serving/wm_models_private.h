@@ -124,6 +124,7 @@ struct wm_models_t {
     wm_idle_signal_t *quiet; /* for --bulk; NULL: none is given */
     uint32_t n_folder;       /* made so far: the name of the next */
     wm_loaded_sum_t loaded;  /* files that came with loads */
+    size_t message_max;      /* bytes of a request, and of an answer */
     /* Called by a version that has become ready, fails for the time being, or is gone.  */
     void (*changed) (wm_model_entry_t *entry);
     /* Called for a request that a version could not answer: asks it of another; where none can, it

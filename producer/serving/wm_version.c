@@ -25,6 +25,7 @@
 #define NO_BATCH "it has no batch dimension"        /* the importer's reason, of such a model */
 #define WAITS_FOR_ROOM "wiremill-broker: disk full" /* logged by one that does not serve yet */
 #define CAN_SCORE "a worker can score"
+#define HEAD_BYTES ((size_t) 64 << 10) /* of a message, beside its values */
 #define TICK_US 20000
 #define PROOF_US 20000000       /* a crew that failed and then runs for so long works */
 #define FOLDER_PAUSE_US 5000000 /* between tries to make its folder */
@@ -268,6 +269,26 @@ static wm_fault_t take_ports (wm_version_t *self, const wm_model_t *model, wm_er
     return WM_OK;
 }
 
+/* Refuses a model of which no client could send a row, or get its answer.  */
+static wm_fault_t check_row (const wm_version_t *self, wm_error_t *error)
+{
+    const wm_signature_t *signature = &self->signature;
+    const size_t most = self->entry->models->message_max;
+    size_t bytes[2] = { 0, 0 }; /* of its inputs, of its outputs */
+    for (uint32_t p = 0; p < signature->n_input; p++)
+        bytes[0] += signature->input[p].n_value * wm_type_bytes (signature->input[p].type);
+    for (uint32_t p = 0; p < signature->n_output; p++)
+        bytes[1] += signature->output[p].n_value * wm_type_bytes (signature->output[p].type);
+    const size_t row = bytes[0] > bytes[1] ? bytes[0] : bytes[1];
+    return row <= most
+               ? WM_OK
+               : wm_fault (error, WM_EBATCH,
+                           "one row has %zu bytes of inputs and %zu of outputs, and "
+                           "a message at most %zu: give --max-message %zu and --memory %zu, "
+                           "or more",
+                           bytes[0], bytes[1], most, row + HEAD_BYTES, 2 * (row + HEAD_BYTES));
+}
+
 /* Reads the labels of outputs that have some.  */
 static wm_fault_t take_labels (wm_version_t *self, wm_error_t *error)
 {
@@ -367,7 +388,8 @@ static void on_ready (void *argument, const wm_library_facts_t *facts)
              self->signature.n_score != facts->n_output ||
              self->signature.is_ragged != (facts->is_ragged != 0))
         wm_version_unload (self, "its broker serves another model than this file");
-    else if (wm_config_check (self->config, &self->signature, &error) || take_labels (self, &error))
+    else if (check_row (self, &error) || wm_config_check (self->config, &self->signature, &error) ||
+             take_labels (self, &error))
         wm_version_unload (self, error.text);
     if (self->state != WM_VERSION_LOADING)
         return;
