@@ -12,7 +12,8 @@
 /* What a message can make the broker keep, and how much of it there can be:
 
      a connection    2 x WM_PEERS_MAX; a session: WM_PEERS_MAX, and as many of lost workers
-     before it is read  128 messages of a connection (libzmq counts messages, not bytes)
+     before it is read  128 messages of a connection (libzmq counts messages, not bytes); 16 new
+                     connections before the broker reads on (WM_ADMITTED_MAX)
      HELLO           4 x WM_CREDIT_MAX lines of 40 bytes, of a worker
      INPUT           an input: about 650 bytes with its path and name, at most 3 KiB; as many as
                      come

@@ -2,7 +2,8 @@
 
    A request of ZAP 1.0 has the frames version, request id, domain, address, identity, mechanism
    and, of CURVE, the client's public key. Status 200 admits; 400 is sent for a key that is not in
-   the table for this role, 500 for one that is over: the client tells people which.  */
+   the table for this role, 500 for one that is over: the client tells people which. Without keys
+   all are admitted.  */
 #include "broker/listen/wm_keyguard.h"
 #include "schema/wm_limits.h"
 
@@ -31,6 +32,7 @@ typedef struct {
 
 struct wm_keyguard_t {
     void *socket;
+    bool has_keys;
     const char *campaign;
     wm_keys_t table;
     uint8_t public_key[32], expected[32];
@@ -179,14 +181,15 @@ static void log_refusal (wm_keyguard_t *self, const char *peer, wm_role_t role,
              peer, wm_role_name (role), row ? row->id : "unknown", why);
 }
 
-static void answer_one (wm_keyguard_t *self, const frame_t frame[REQUEST_FRAMES], int n)
+/* Returns whether the peer is admitted.  */
+static bool answer_one (wm_keyguard_t *self, const frame_t frame[REQUEST_FRAMES], int n)
 {
     const char *why = "not a request by CURVE";
     wm_keys_row_t *row = NULL;
     char domain[16] = "", peer[64] = "";
-    int status = 400;
-    if (n == REQUEST_FRAMES && is_text (&frame[0], "1.0") && is_text (&frame[5], "CURVE") &&
-        frame[6].bytes == 32 && frame[2].bytes < sizeof domain) {
+    int status = self->has_keys ? 400 : 0;
+    if (self->has_keys && n == REQUEST_FRAMES && is_text (&frame[0], "1.0") &&
+        is_text (&frame[5], "CURVE") && frame[6].bytes == 32 && frame[2].bytes < sizeof domain) {
         memcpy (domain, frame[2].data, frame[2].bytes);
         memcpy (peer, frame[3].data, frame[3].bytes < 63 ? frame[3].bytes : 63);
         if (strncmp (peer, "::ffff:", 7) == 0) /* an IPv4 address */
@@ -209,13 +212,14 @@ static void answer_one (wm_keyguard_t *self, const frame_t frame[REQUEST_FRAMES]
     zmq_send (self->socket, "", 0, ZMQ_SNDMORE);
     zmq_send (self->socket, row && !status ? row->id : "", row && !status ? 8 : 0, ZMQ_SNDMORE);
     zmq_send (self->socket, "", 0, 0);
+    return !status;
 }
 
-void wm_keyguard_answer (wm_keyguard_t *self)
+void wm_keyguard_answer (wm_keyguard_t *self, uint32_t *room)
 {
     frame_t frame[REQUEST_FRAMES];
-    for (int n; (n = receive (self->socket, frame)) >= 0;)
-        answer_one (self, frame, n);
+    for (int n; *room && (n = receive (self->socket, frame)) >= 0;)
+        *room -= answer_one (self, frame, n);
 }
 
 void *wm_keyguard_socket (const wm_keyguard_t *self)
@@ -241,36 +245,45 @@ wm_fault_t wm_keyguard_protect (const wm_keyguard_t *self, void *socket, wm_role
     const int yes = 1;
     uint8_t public_key[32], private_key[32];
     const char *domain = wm_role_name (role);
+    if (zmq_setsockopt (socket, ZMQ_ZAP_DOMAIN, domain, strlen (domain)) ||
+        zmq_setsockopt (socket, ZMQ_ZAP_ENFORCE_DOMAIN, &yes, sizeof yes))
+        return wm_fault (error, WM_EHOST, "a socket does not ask before it admits peers: %s",
+                         zmq_strerror (zmq_errno ()));
+    if (!self->has_keys)
+        return WM_OK;
     if (wm_keys_server (self->campaign, public_key, private_key, error))
         return error->fault;
     const int failed = zmq_setsockopt (socket, ZMQ_CURVE_SERVER, &yes, sizeof yes) ||
-                       zmq_setsockopt (socket, ZMQ_CURVE_SECRETKEY, private_key, 32) ||
-                       zmq_setsockopt (socket, ZMQ_ZAP_DOMAIN, domain, strlen (domain)) ||
-                       zmq_setsockopt (socket, ZMQ_ZAP_ENFORCE_DOMAIN, &yes, sizeof yes);
+                       zmq_setsockopt (socket, ZMQ_CURVE_SECRETKEY, private_key, 32);
     sodium_memzero (private_key, sizeof private_key);
     return failed ? wm_fault (error, WM_EHOST, "a socket does not take keys: %s",
                               zmq_strerror (zmq_errno ()))
                   : WM_OK;
 }
 
-wm_keyguard_t *wm_keyguard_new (void *context, const char *campaign, wm_error_t *error)
+/* Reads the keys of the campaign, after making those that it lacks.  */
+static wm_fault_t find_keys (wm_keyguard_t *self, wm_error_t *error)
+{
+    if (!self->campaign)
+        return wm_fault (error, WM_EHOST, "keys lie in a campaign's folder, and there is none");
+    if (!zmq_has ("curve"))
+        return wm_fault (error, WM_EHOST,
+                         "this libzmq is built without CURVE, so there are no keys: install one "
+                         "with it, or listen on loopback or ipc");
+    if (wm_keys_begin (self->campaign, error) ||
+        wm_keys_server (self->campaign, self->public_key, NULL, error) || read_table (self, error))
+        return error->fault;
+    return WM_OK;
+}
+
+wm_keyguard_t *wm_keyguard_new (void *context, bool has_keys, const char *campaign,
+                                wm_error_t *error)
 {
     wm_keyguard_t *self = calloc (1, sizeof *self);
     assert (self);
+    self->has_keys = has_keys;
     self->campaign = campaign;
-    if (!zmq_has ("curve")) {
-        wm_fault (error, WM_EHOST,
-                  "this libzmq is built without CURVE, so there are no keys: install one with it, "
-                  "or listen on loopback or ipc");
-        wm_keyguard_destroy (&self);
-        return NULL;
-    }
-    if (wm_keys_begin (campaign, error) ||
-        wm_keys_server (campaign, self->public_key, NULL, error)) {
-        wm_keyguard_destroy (&self);
-        return NULL;
-    }
-    if (read_table (self, error)) {
+    if (has_keys && find_keys (self, error)) {
         wm_keyguard_destroy (&self);
         return NULL;
     }
@@ -279,7 +292,7 @@ wm_keyguard_t *wm_keyguard_new (void *context, const char *campaign, wm_error_t 
     if (self->socket)
         zmq_setsockopt (self->socket, ZMQ_LINGER, &linger, sizeof linger);
     if (!self->socket || zmq_bind (self->socket, "inproc://zeromq.zap.01")) {
-        wm_fault (error, WM_EHOST, "no socket to check keys on: %s", zmq_strerror (zmq_errno ()));
+        wm_fault (error, WM_EHOST, "no socket to admit peers on: %s", zmq_strerror (zmq_errno ()));
         wm_keyguard_destroy (&self);
         return NULL;
     }

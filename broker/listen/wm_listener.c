@@ -3,7 +3,12 @@
    Why closed connections come last: the monitor's event may overtake messages that are already in
    the socket. So a closed peer waits in a list until its socket has nothing more to read.
    Descriptors are reused at once: the monitor is read before a new peer is entered, and libzmq
-   reports a descriptor before it closes it.  */
+   reports a descriptor before it closes it.
+
+   Why peers are admitted in turn: the threads of libzmq read on while the broker syncs or waits for
+   a processor, and keep the messages of connections that have closed. In a round WM_ADMITTED_MAX
+   connections are admitted; it ends when all is read, or when as many messages were read as there
+   can be connections: libzmq gives each its turn.  */
 #include "broker/listen/wm_listener.h"
 #include "broker/listen/wm_keyguard.h"
 #include "broker/listen/wm_listener_test.h"
@@ -64,7 +69,9 @@ struct wm_listener_t {
     wm_peer_t **refused; /* their keys are over, to be reported */
     size_t n_refused, refused_capacity;
     uint32_t frame_bytes_max;
-    wm_keyguard_t *guard; /* NULL: without keys */
+    wm_keyguard_t *guard;
+    bool has_keys;
+    uint32_t room, n_read; /* of this round: connections still to be admitted; messages read */
     wm_listener_test_t *knock;
     int64_t knocked_ms;
     uint64_t generation; /* of the guard when all peers were looked at */
@@ -104,7 +111,7 @@ static int port_open (wm_listener_t *self, size_t i, wm_error_t *error)
     set (port->socket, ZMQ_IPV6, 1);
     set (port->monitor, ZMQ_LINGER, 0);
     set (port->monitor, ZMQ_RCVHWM, 0);
-    if (self->guard && wm_keyguard_protect (self->guard, port->socket, port->role, error))
+    if (wm_keyguard_protect (self->guard, port->socket, port->role, error))
         return -1;
     char name[64];
     snprintf (name, sizeof name, "inproc://monitor-%zu", i);
@@ -162,7 +169,7 @@ wm_fault_t wm_listener_check (const char *endpoint, wm_listener_mode_t mode, wm_
 
 bool wm_listener_has_keys (const wm_listener_t *self)
 {
-    return self->guard != NULL;
+    return self->has_keys;
 }
 
 /* Sleeps until something happens; the sockets of keys are last.  */
@@ -174,7 +181,7 @@ static void poll_all (wm_listener_t *self, int64_t timeout_ms)
         items[n++] = (zmq_pollitem_t){ .socket = self->port[i].socket, .events = ZMQ_POLLIN };
         items[n++] = (zmq_pollitem_t){ .socket = self->port[i].monitor, .events = ZMQ_POLLIN };
     }
-    if (self->guard)
+    if (self->room) /* what waits without it would wake it at once, again */
         items[n++] =
             (zmq_pollitem_t){ .socket = wm_keyguard_socket (self->guard), .events = ZMQ_POLLIN };
     if (self->knock && wm_listener_test_is_running (self->knock))
@@ -202,7 +209,8 @@ static wm_fault_t knock_first (wm_listener_t *self, const wm_site_t *near, wm_er
         poll_all (self, 100);
         for (size_t i = 0; i < PORTS; i++) /* what is left there would wake it at once, again */
             monitor_read (self, &self->port[i]);
-        wm_keyguard_answer (self->guard);
+        self->room = WM_ADMITTED_MAX;
+        wm_keyguard_answer (self->guard, &self->room);
         if (wm_listener_test_read (self->knock, wm_now_ms (), error))
             return error->fault;
     }
@@ -218,7 +226,7 @@ static wm_fault_t knock_first (wm_listener_t *self, const wm_site_t *near, wm_er
 /* Looks again at a peer's key. A peer whose connection has no User-Id was not asked for one.  */
 static void key_check (wm_listener_t *self, wm_peer_t *peer)
 {
-    if (peer->refused || !self->guard)
+    if (peer->refused || !self->has_keys)
         return;
     peer->generation = wm_keyguard_generation (self->guard);
     peer->refused = wm_keyguard_why_not (self->guard, *peer->key ? peer->key : NULL, peer->role,
@@ -244,7 +252,7 @@ static void keys_check (wm_listener_t *self)
 
 static wm_fault_t keys_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *error)
 {
-    if (!self->guard)
+    if (!self->has_keys)
         return WM_OK;
     wm_keyguard_tick (self->guard, now_ms);
     keys_check (self);
@@ -274,8 +282,10 @@ wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, c
     randombytes_buf (&self->strangers.salt, sizeof self->strangers.salt);
     int failed = !self->context;
     *error = (wm_error_t){ .fault = WM_OK };
-    if (wants_keys && !failed &&
-        !(self->guard = wm_keyguard_new (self->context, campaign, error))) {
+    self->has_keys = wants_keys;
+    self->room = WM_ADMITTED_MAX;
+    if (!failed && !(self->guard = wm_keyguard_new (self->context, wants_keys, campaign,
+                                                    error))) {
         wm_listener_destroy (&self);
         return NULL;
     }
@@ -294,7 +304,7 @@ wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, c
     wm_site_near (&site[0]);
     wm_address_print (&site[0].at, wm_site_is_ipc (&site[0]) ? NULL : site[0].host[0],
                       self->endpoint);
-    if (failed || (self->guard && knock_first (self, &site[0], error)))
+    if (failed || (wants_keys && knock_first (self, &site[0], error)))
         wm_listener_destroy (&self);
     return self;
 }
@@ -532,6 +542,12 @@ static wm_peer_t *with_key (wm_listener_t *self, wm_peer_t *peer, const char key
     return peer;
 }
 
+static void round_ends (wm_listener_t *self)
+{
+    self->room = WM_ADMITTED_MAX;
+    self->n_read = 0;
+}
+
 /* Reads one whole message; false: there is none.  */
 static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
 {
@@ -552,13 +568,15 @@ static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
         zmq_msg_recv (to, port->socket, ZMQ_DONTWAIT); /* messages are delivered whole */
         has_more = zmq_msg_more (to);
         fd = zmq_msg_get (to, ZMQ_SRCFD);
-        const char *user = self->guard ? zmq_msg_gets (to, "User-Id") : NULL;
+        const char *user = self->has_keys ? zmq_msg_gets (to, "User-Id") : NULL;
         if (user)
             snprintf (key, sizeof key, "%s", user);
     }
     zmq_msg_close (&more);
+    if (++self->n_read == CONNECTIONS_MAX)
+        round_ends (self);
     *peer = peer_of (self, port, &id, fd);
-    if (*peer && self->guard)
+    if (*peer && self->has_keys)
         *peer = with_key (self, *peer, key);
     zmq_msg_close (&id);
     return true;
@@ -568,8 +586,7 @@ void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms)
 {
     if (!self->n_failed && !self->n_refused)
         poll_all (self, timeout_ms);
-    if (self->guard)
-        wm_keyguard_answer (self->guard);
+    wm_keyguard_answer (self->guard, &self->room);
     for (size_t i = 0; i < PORTS; i++)
         monitor_read (self, &self->port[i]);
     self->left = MESSAGES_IN_A_ROW;
@@ -626,6 +643,7 @@ wm_listener_event_t wm_listener_next (wm_listener_t *self, wm_peer_t **peer)
         self->current = (self->current + 1) % PORTS;
         self->left = MESSAGES_IN_A_ROW;
     }
+    round_ends (self);
     return WM_LISTENER_NOTHING;
 }
 

@@ -5,7 +5,8 @@
    which every message carries and the monitor names when the connection closes. A closed connection
    is reported after all its messages were read. A peer that has no session for handshake_ms is
    disconnected, so that silent peers keep no descriptors; so is one of too many that have sent
-   nothing yet (wm_pending_peers.h).
+   nothing yet (wm_pending_peers.h). At most WM_ADMITTED_MAX connections are admitted before the
+   caller has read on: others wait before their handshake, so that they cannot fill its memory.
 
    libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids chosen
    by peers (two peers with the same id lose messages). A send never blocks: a peer to which a
@@ -24,6 +25,8 @@
 
 #include <stdbool.h>
 #include <zmq.h>
+
+#define WM_ADMITTED_MAX 16u /* of 1,024 peers that come at once, 64 turns of the broker's loop */
 
 typedef struct wm_listener_t wm_listener_t;
 

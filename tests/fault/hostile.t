@@ -34,7 +34,7 @@ sed 's/^/# /' "$work/hostile"
 all () { [ "$(grep -c 'hostile: [a-z]* *[1-9][0-9]* connections' "$work/hostile")" = 7 ]; }
 ok "each kind had its connections" all
 peak=$(kib VmHWM)
-room=$((before + 262144)) # unread messages of all of them, while the broker waits for a processor
+room=$((before + 131072)) # unread messages of all of them, while the broker waits for a processor
 echo "# broker $before KiB, $peak KiB at most, allowed $room KiB"
 ok "the broker's memory is bounded" test "$peak" -le $room
 still () { keep "$bin/wiremill" status "$work/out" && says 'out +(idle|finished)' && kill -0 "$broker"; }

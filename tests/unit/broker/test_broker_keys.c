@@ -563,7 +563,7 @@ static void a_table_is_read_until_it_can_be (void **state)
     struct rlimit files, none;
     void *context = zmq_ctx_new ();
     assert_non_null (mkdtemp (fixture.folder));
-    wm_keyguard_t *guard = wm_keyguard_new (context, fixture.folder, &error);
+    wm_keyguard_t *guard = wm_keyguard_new (context, true, fixture.folder, &error);
     assert_non_null (guard);
     const wm_join_t join = join_of (&fixture, WM_ROLE_WORKER);
     wm_keyguard_tick (guard, 1000);
@@ -594,7 +594,7 @@ static void a_clock_is_set_back (void **state)
     char command[100];
     void *context = zmq_ctx_new ();
     assert_non_null (mkdtemp (fixture.folder));
-    wm_keyguard_t *guard = wm_keyguard_new (context, fixture.folder, &error);
+    wm_keyguard_t *guard = wm_keyguard_new (context, true, fixture.folder, &error);
     assert_non_null (guard);
     change_key (&fixture, time (NULL) + 3600, 0);
     wm_keyguard_tick (guard, 1000);
@@ -620,7 +620,7 @@ static void a_lost_server_key_is_named (void **state)
     wm_error_t error;
     void *context = zmq_ctx_new (), *socket = zmq_socket (context, ZMQ_ROUTER);
     assert_non_null (mkdtemp (folder));
-    wm_keyguard_t *guard = wm_keyguard_new (context, folder, &error);
+    wm_keyguard_t *guard = wm_keyguard_new (context, true, folder, &error);
     assert_non_null (guard);
     assert_int_equal (wm_keyguard_protect (guard, socket, WM_ROLE_WORKER, &error), WM_OK);
     snprintf (path, sizeof path, "%s/server-key", folder);

@@ -195,11 +195,107 @@ static void peers_with_keys_are_admitted (void **state)
     assert_int_equal (system (command), 0);
 }
 
+/* ---- before the broker reads on --------------------------------------------------------------- */
+
+enum { CROWD = 3 * (int) WM_ADMITTED_MAX, EACH = 4 };
+
+/* Reads all that is there; returns from how many connections there was a first message.  */
+static int read_crowd (int heard[CROWD])
+{
+    wm_peer_t *peer;
+    int n = 0;
+    for (wm_listener_event_t event;
+         (event = wm_listener_next (listener, &peer)) != WM_LISTENER_NOTHING;) {
+        size_t bytes;
+        zmq_msg_t *payload;
+        uint64_t check;
+        wm_msg_t msg;
+        wm_error_t error;
+        if (event != WM_LISTENER_MESSAGE)
+            continue;
+        const uint8_t *header = wm_listener_header (listener, peer, &bytes, &payload, &check);
+        assert_non_null (header);
+        assert_int_equal (wm_msg_decode (&msg, header, bytes, &error), WM_OK);
+        n += msg.key.batch == 0;
+        assert_int_equal (msg.key.batch, heard[msg.key.input]++);
+    }
+    return n;
+}
+
+/* A crowd connects while the broker does something else than to read: few of them are admitted, and
+   in the end all are heard.  */
+static void crowd_waits (wm_listener_mode_t mode)
+{
+    char folder[] = "/tmp/wm-crowd-XXXXXX", path[100], address[64], command[100];
+    int heard[CROWD] = { 0 }, n_heard = 0;
+    const int zero = 0;
+    uint8_t public_key[32], private_key[32];
+    wm_join_t join;
+    wm_error_t error;
+    void *context = zmq_ctx_new (), *crowd[CROWD];
+    assert_non_null (mkdtemp (folder));
+    listener = wm_listener_new ("tcp://127.0.0.1:0", mode, folder, WM_FRAME_BYTES_MAX, &error);
+    assert_non_null (listener);
+    snprintf (path, sizeof path, "%s/join-worker", folder);
+    if (mode == WM_LISTENER_KEYS)
+        assert_int_equal (wm_join_read (&join, path, &error), WM_OK);
+    snprintf (address, sizeof address, "tcp://127.0.0.1:%d", worker_port ());
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = zmq_socket (context, ZMQ_DEALER);
+        zmq_setsockopt (crowd[i], ZMQ_LINGER, &zero, sizeof zero);
+        if (mode == WM_LISTENER_KEYS) {
+            wm_join_pair (&join, public_key, private_key);
+            zmq_setsockopt (crowd[i], ZMQ_CURVE_SERVERKEY, join.server, 32);
+            zmq_setsockopt (crowd[i], ZMQ_CURVE_PUBLICKEY, public_key, 32);
+            zmq_setsockopt (crowd[i], ZMQ_CURVE_SECRETKEY, private_key, 32);
+        }
+        assert_int_equal (zmq_connect (crowd[i], address), 0);
+        for (uint32_t j = 0; j < EACH; j++) {
+            uint8_t header[WM_HEADER_BYTES_MAX];
+            wm_msg_t msg;
+            wm_msg_init (&msg, WM_MSG_HEARTBEAT);
+            msg.key.input = (uint32_t) i;
+            msg.key.batch = j;
+            zmq_send (crowd[i], header, wm_msg_seal (header, wm_msg_encode (&msg, header), 0, j), 0);
+        }
+    }
+    for (int i = 0; i < 40; i++) { /* to wait is not to read */
+        wm_listener_wait (listener, 0);
+        usleep (10000);
+    }
+    n_heard = read_crowd (heard);
+    assert_in_range (n_heard, 0, WM_ADMITTED_MAX);
+    const int64_t end_ms = wm_now_ms () + 60000;
+    for (int n = 0; n < CROWD * EACH && wm_now_ms () < end_ms;) {
+        wm_listener_wait (listener, 20);
+        read_crowd (heard);
+        n = 0;
+        for (int i = 0; i < CROWD; i++)
+            n += heard[i];
+    }
+    for (int i = 0; i < CROWD; i++) {
+        assert_int_equal (heard[i], EACH);
+        zmq_close (crowd[i]);
+    }
+    zmq_ctx_term (context);
+    wm_listener_destroy (&listener);
+    snprintf (command, sizeof command, "rm -r %s", folder);
+    assert_int_equal (system (command), 0);
+}
+
+static void a_crowd_waits (void **state)
+{
+    (void) state;
+    crowd_waits (WM_LISTENER_PLAIN);
+    crowd_waits (WM_LISTENER_KEYS);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (addresses),
         cmocka_unit_test (the_largest_loses_its_oldest),
+        cmocka_unit_test (a_crowd_waits),
         cmocka_unit_test (peers_with_keys_are_admitted),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
