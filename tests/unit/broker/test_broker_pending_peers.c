@@ -195,7 +195,7 @@ static void peers_with_keys_are_admitted (void **state)
     assert_int_equal (system (command), 0);
 }
 
-/* ---- before the broker reads on --------------------------------------------------------------- */
+/* ---- before the broker reads on -------------------------------------------------------------- */
 
 enum { CROWD = 3 * (int) WM_ADMITTED_MAX, EACH = 4 };
 
@@ -256,7 +256,8 @@ static void crowd_waits (wm_listener_mode_t mode)
             wm_msg_init (&msg, WM_MSG_HEARTBEAT);
             msg.key.input = (uint32_t) i;
             msg.key.batch = j;
-            zmq_send (crowd[i], header, wm_msg_seal (header, wm_msg_encode (&msg, header), 0, j), 0);
+            const size_t bytes = wm_msg_seal (header, wm_msg_encode (&msg, header), 0, j);
+            zmq_send (crowd[i], header, bytes, 0);
         }
     }
     for (int i = 0; i < 40; i++) { /* to wait is not to read */
