@@ -278,7 +278,7 @@ static int64_t timers (wm_lane_t *self)
     const bool is_busy = is_open        ? wm_tasks_all (self->tasks) > 0
                          : self->stride ? wm_tasks_unscored (self->tasks) > 0
                                         : true;
-    if (wm_lane_time_left (self, is_busy, &why) <= 0 && !self->draining)
+    if (wm_lane_time_left (self, now, is_busy, &why) <= 0 && !self->draining)
         wm_lane_drain (self, WM_EXIT_OK, why);
 
     /* A little before the client would send an empty one by itself.  */

@@ -46,10 +46,9 @@ bool wm_lane_same_campaign (wm_lane_t *self, wm_client_t *client)
     return false;
 }
 
-int64_t wm_lane_time_left (wm_lane_t *self, bool is_busy, const char **why)
+int64_t wm_lane_time_left (wm_lane_t *self, int64_t now, bool is_busy, const char **why)
 {
     const wm_worker_config_t *config = self->config;
-    const int64_t now = wm_now_ms ();
     if (is_busy)
         *self->busy_ms = now;
     const int64_t wall = (int64_t) (config->wall_s * 1000) - (now - self->start_ms);
@@ -87,8 +86,8 @@ static int reach_broker (wm_lane_t *self, wm_client_t *client)
     const int64_t end = wm_now_ms () + (int64_t) (self->config->give_up_s * 1000);
     for (;;) {
         const char *why;
-        const int64_t time = wm_lane_time_left (self, !self->stride, &why);
-        const int64_t all = end - wm_now_ms (), some = wm_times ()->reconnect_ms;
+        const int64_t now = wm_now_ms (), all = end - now, some = wm_times ()->reconnect_ms;
+        const int64_t time = wm_lane_time_left (self, now, !self->stride, &why);
         const int64_t patience = (is_logged && !self->n_main) || all < some ? all : some;
         if (time <= 0) {
             wm_lane_log ("leaves %s without having reached a broker: %s", self->endpoint, why);
@@ -196,7 +195,7 @@ static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t 
                          self->pins.precision);
         wm_client_waits (client, WM_WAIT_SAMPLE, "");
         is_logged = true;
-        if (zsys_interrupted || wm_lane_time_left (self, false, &why) <= 0)
+        if (zsys_interrupted || wm_lane_time_left (self, wm_now_ms (), false, &why) <= 0)
             return wm_fault (error, WM_EAGAIN, "no producer has sent hits to measure on");
         const int64_t eighth = (wm_now_ms () - start) / 8;
         const int64_t pause = eighth < TRIAL_MS ? TRIAL_MS : eighth;
@@ -230,7 +229,7 @@ static int fetch_once (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_
     if (wm_client_reason (client) == WM_REASON_DONE)
         return WM_EXIT_OK;
     const char *why;
-    if (wm_lane_time_left (self, false, &why) <= 0)
+    if (wm_lane_time_left (self, wm_now_ms (), false, &why) <= 0)
         return WM_EXIT_OK;
     if (fault != WM_EAGAIN)
         return fault == WM_EKEY ? WM_EXIT_REFUSED : WM_EXIT_FAILURE;
@@ -294,7 +293,7 @@ static int wait_for_engine (wm_lane_t *self, wm_client_t *client)
     const char *why;
     while (!zsys_interrupted) {
         keep_session (self, client, &next_ms);
-        if (wm_lane_time_left (self, true, &why) <= 0) {
+        if (wm_lane_time_left (self, wm_now_ms (), true, &why) <= 0) {
             wm_lane_log ("leaves before its engine is ready: %s", why);
             return WM_EXIT_OK;
         }

@@ -96,7 +96,7 @@ void wm_lane_drain (wm_lane_t *self, int code, const char *why);
 
 /* Milliseconds until the lane leaves by itself, 0 or less: now; *why: the reason. is_busy: it has
    work, or is the only lane and waits for its broker, so that its idle time starts again.  */
-int64_t wm_lane_time_left (wm_lane_t *self, bool is_busy, const char **why);
+int64_t wm_lane_time_left (wm_lane_t *self, int64_t now, bool is_busy, const char **why);
 
 /* ---- wm_lane_prepare.c ----------------------------------------------------------------------- */
 
@@ -110,6 +110,11 @@ void wm_lane_check_engine (wm_lane_t *self); /* handles what the engine did */
 void wm_lane_feed (wm_lane_t *self);         /* gives the engine more */
 void wm_lane_give_back (wm_lane_t *self);    /* all batches that do not execute */
 void wm_lane_send_result (wm_task_t *task, void *self);
+
+/* Notes a failure of this machine. Returns the milliseconds from the last but two to it; -1: they are
+   more than failures_ms, or there were not so many.  */
+int64_t wm_lane_note_failure (wm_lane_t *self, int64_t now);
+
 const wm_task_t *wm_lane_executes (const wm_lane_t *self); /* NULL: nothing */
 
 /* ---- wm_replay.c ----------------------------------------------------------------------------- */

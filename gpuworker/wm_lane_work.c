@@ -168,19 +168,25 @@ static void fail (wm_lane_t *self, wm_task_t *task, const wm_error_t *error)
     wm_credit_failure (&self->credit);
 }
 
-/* Counts a failure of this machine; three of them within failures_ms drain the lane.  */
-static void machine_failed (wm_lane_t *self, const char *how)
+int64_t wm_lane_note_failure (wm_lane_t *self, int64_t now)
 {
-    const int64_t now = wm_now_ms ();
-    wm_credit_failure (&self->credit);
     memmove (self->failure_ms, self->failure_ms + 1,
              (WM_LANE_FAILURES_MAX - 1) * sizeof *self->failure_ms);
     self->failure_ms[WM_LANE_FAILURES_MAX - 1] = now;
-    if (!self->failure_ms[0] || now - self->failure_ms[0] > wm_times ()->failures_ms)
+    const int64_t ms = now - self->failure_ms[0];
+    return self->failure_ms[0] && ms <= wm_times ()->failures_ms ? ms : -1;
+}
+
+/* Counts a failure of this machine; three of them within failures_ms drain the lane.  */
+static void machine_failed (wm_lane_t *self, const char *how)
+{
+    wm_credit_failure (&self->credit);
+    const int64_t ms = wm_lane_note_failure (self, wm_now_ms ());
+    if (ms < 0)
         return;
     char why[WM_TEXT_BYTES_MAX + 1];
     snprintf (why, sizeof why, "%u failures of its engine in %lld s, the last: %.300s",
-              WM_LANE_FAILURES_MAX, (long long) (now - self->failure_ms[0] + 999) / 1000, how);
+              WM_LANE_FAILURES_MAX, (long long) (ms + 999) / 1000, how);
     wm_scorer_stop (self->scorer);
     wm_lane_drain (self, WM_EXIT_FAILURE, why);
 }

@@ -137,8 +137,10 @@ static void test_claimed_and_running (void **state)
 
     kick (t, o, "1");
     size_t appended = t->n_appended;
+    assert_int_equal (look (t).n_late, 0);
     result_of (t, w, &second, 1); /* before KICK is durable: not committed, and acked after it */
     assert_null (take (t, w, WM_MSG_RESULT_ACK));
+    assert_int_equal (look (t).n_late, 1);
     send_key (t, p, WM_MSG_FETCH, first.key); /* answered, or the producer waits for ever */
     assert_int_equal (must (t, p, WM_MSG_RESULTS)->msg.code, WM_HIT_HELD);
     submit (t, p, old, 1, 1);
@@ -170,6 +172,7 @@ static void test_claimed_and_running (void **state)
     nack (t, w, &third, WM_EBATCH);
     result_of (t, w, &third, 9);
     assert_int_equal (must (t, w, WM_MSG_RESULT_ACK)->msg.key.batch, third.key.batch);
+    assert_int_equal (look (t).n_late, 2);
     assert_null (take (t, p, WM_MSG_REJECT));
     assert_null (take (t, w, WM_MSG_REJECT));
     durable (t);
@@ -200,6 +203,8 @@ static void test_claimed_and_running (void **state)
     assert_int_equal (s.hits_done, 30);
     assert_int_equal (s.events_written, 1);
     assert_int_equal (s.n_alarm, 0);
+    assert_int_equal (s.n_late, 3);
+    assert_int_equal (s.n_duplicate, 0);
     harness_end (t);
 }
 

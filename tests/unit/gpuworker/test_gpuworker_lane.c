@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-/* Seconds are so many that this test's own do not count.  */
 static void time_that_is_left (void **state)
 {
     (void) state;
@@ -25,6 +24,9 @@ static void time_that_is_left (void **state)
         const char *why;
     } list[] = {
         { 0, 0, 5000, 5000, false, -1, "no work for its idle time" },
+        { 0, 5000, 9000, 5000, false, 0, "no work for its idle time" }, /* on the millisecond */
+        { 5000, 0, 5000, 9000, true, 0, "its wall time is over" },
+        { 7000, 5000, 5000, 3000, false, 2000, "no work for its idle time" }, /* both at once */
         { 90000, 0, 5000, 3000, false, 85000, "its wall time is over" },
         { 0, 90000, 5000, 3000, false, 87000, "no work for its idle time" },
         { 0, 90000, 5000, 3000, true, 90000, "no work for its idle time" },
@@ -36,26 +38,51 @@ static void time_that_is_left (void **state)
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         const wm_worker_config_t config = { .wall_s = list[i].wall_s, .idle_s = list[i].idle_s };
-        const int64_t now = wm_now_ms ();
+        const int64_t now = INT64_C (1) << 40;
         _Atomic int64_t busy_ms = now - 1000 * list[i].busy_s;
         wm_lane_t lane = { .config = &config,
                            .busy_ms = &busy_ms,
                            .start_ms = now - 1000 * list[i].started_s };
         const char *why = NULL;
-        const int64_t left = wm_lane_time_left (&lane, list[i].is_busy, &why);
+        const int64_t left = wm_lane_time_left (&lane, now, list[i].is_busy, &why);
         assert_string_equal (why, list[i].why);
-        if (list[i].left_s == -1)
-            assert_true (left == INT64_MAX);
-        else if (left > 1000 * list[i].left_s || left < 1000 * list[i].left_s - 600000)
+        if (left != (list[i].left_s == -1 ? INT64_MAX : 1000 * list[i].left_s))
             fail_msg ("row %zu: %lld ms", i, (long long) left);
-        assert_int_equal (busy_ms >= now, list[i].is_busy);
+        assert_int_equal (busy_ms, list[i].is_busy ? now : now - 1000 * list[i].busy_s);
         _Atomic unsigned n_main = 1; /* one that is beside others ends with them */
         lane.n_main = &n_main;
-        assert_true (wm_lane_time_left (&lane, false, &why) <= left);
+        assert_true (wm_lane_time_left (&lane, now, false, &why) == left);
         assert_string_equal (why, list[i].why);
         n_main = 0;
-        assert_int_equal (wm_lane_time_left (&lane, false, &why), 0);
+        assert_int_equal (wm_lane_time_left (&lane, now, false, &why), 0);
         assert_string_equal (why, "the brokers beside which it is served have ended");
+    }
+}
+
+/* Three failures drain a lane whose first and last are failures_ms apart at most; each later one
+   counts with the two before it. Times in ms, as differences to the one before.  */
+static void failures_that_drain (void **state)
+{
+    (void) state;
+    const int64_t most = wm_times ()->failures_ms;
+    const struct {
+        int64_t after[5], ms[5]; /* -1: the lane goes on */
+    } list[] = {
+        { { 1000, 0, 0, 0, 0 }, { -1, -1, 0, 0, 0 } },
+        { { 1000, 999, 1, 0, 500 }, { -1, -1, 1000, 1, 500 } },
+        { { 1000, most, 0, 0, 1 }, { -1, -1, most, 0, 1 } },
+        { { 1000, most, 1, most - 1, 1 }, { -1, -1, -1, most, most } },
+        { { 1000, 1, most, most, most }, { -1, -1, -1, -1, -1 } },
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        wm_lane_t lane = { .n_end = 0 };
+        int64_t now = 0;
+        for (int k = 0; k < 5; k++) {
+            now += list[i].after[k];
+            const int64_t ms = wm_lane_note_failure (&lane, now);
+            if (ms != list[i].ms[k])
+                fail_msg ("row %zu, failure %d: %lld ms", i, k, (long long) ms);
+        }
     }
 }
 
@@ -148,6 +175,7 @@ static void replays_that_are_damaged (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (time_that_is_left),
+                                        cmocka_unit_test (failures_that_drain),
                                         cmocka_unit_test (what_is_short),
                                         cmocka_unit_test (replays_that_are_damaged) };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -126,10 +126,16 @@ static size_t file_read (const char *path, char *bytes, size_t bytes_max)
 static char watched[9][200]; /* outputs */
 static uint32_t n_watched, n_folder_sync, n_file_sync, n_named_early, n_partial_late;
 
+static mode_t unsyncable; /* the kind of files whose fsync fails */
+
 int fsync (int fd)
 {
     struct stat status;
     assert_int_equal (fstat (fd, &status), 0);
+    if ((status.st_mode & S_IFMT) == unsyncable) {
+        errno = EIO;
+        return -1;
+    }
     n_folder_sync += S_ISDIR (status.st_mode);
     n_file_sync += S_ISREG (status.st_mode);
     for (uint32_t i = 0; i < n_watched; i++)
@@ -140,9 +146,10 @@ int fsync (int fd)
     return 0;
 }
 
-/* While `is_full`, the disk takes nothing and has `room_kept` bytes; the calls that the HDF5
-   library makes behind a failed write have cleared errno.  */
+/* While `is_full`, the disk takes nothing and has `room_kept` bytes; errno is `full_errno`: 0, the
+   calls that the HDF5 library makes behind a failed write have cleared it.  */
 static bool is_full;
+static int full_errno;
 static uint64_t room_kept;
 static uint32_t n_refused;
 
@@ -150,10 +157,26 @@ ssize_t pwrite (int fd, const void *from, size_t bytes, off_t at)
 {
     if (is_full) {
         n_refused++;
-        errno = 0;
+        errno = full_errno;
         return -1;
     }
     return syscall (SYS_pwrite64, fd, from, bytes, at);
+}
+
+/* What is made in memory is written by this; while `interrupted`, every second call is, and the
+   others take a few bytes.  */
+static bool interrupted;
+
+ssize_t write (int fd, const void *from, size_t bytes)
+{
+    static uint32_t n_call;
+    if (is_full)
+        return pwrite (fd, from, bytes, 0);
+    if (interrupted && ++n_call % 2) {
+        errno = EINTR;
+        return -1;
+    }
+    return syscall (SYS_write, fd, from, interrupted && bytes > 1000 ? 1000 : bytes);
 }
 
 int statvfs (const char *path, struct statvfs *status)
@@ -524,6 +547,150 @@ static void full_disk_is_waited_for (void **state)
     source_clear (&source);
 }
 
+/* Numl's tables begin anew, too.  */
+static void full_disk_is_waited_for_by_tables (void **state)
+{
+    strcpy (pins.layout, "both");
+    full_disk_is_waited_for (state);
+    *pins.layout = 0;
+}
+
+/* Which failures are a full disk's, by errno and by the room that is left.  */
+static void what_counts_as_a_full_disk (void **state)
+{
+    const uint32_t n_row = *(const uint32_t *) *state;
+    static const struct {
+        int error;
+        uint64_t room;
+        const char *text;
+    } list[] = { { ENOSPC, 1ull << 40, "disk full" },
+                 { EDQUOT, 1ull << 40, "disk full" },
+                 { EFBIG, 1ull << 40, "disk full" },
+                 { EIO, 1ull << 40, "cannot write: Input/output error" },
+                 { EIO, 1 << 20, "cannot write: Input/output error" },
+                 { EIO, (1 << 20) - 1, "and 1.0 MB are free" },
+                 { 0, 700000, "and 0.7 MB are free" } };
+    source_t source;
+    source_make (&source, "in7.h5", n_row);
+    wm_writer_job_t job = job_of (&source, test_path ("kind.scores.h5"), engines);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        wm_writer_t *writer = wm_writer_new (&job);
+        wm_writer_result_t result;
+        wm_error_t error;
+        wm_fault_t fault = WM_OK;
+        is_full = true, full_errno = list[i].error, room_kept = list[i].room;
+        for (bool done = false; !fault && !done;)
+            fault = wm_writer_step (writer, &done, &result, &error);
+        const bool waits = !strstr (list[i].text, "cannot");
+        assert_int_equal (fault, waits ? WM_EAGAIN : WM_EHOST);
+        if (!strstr (error.text, list[i].text) ||
+            (waits && !strstr (error.text, n_row > 1000
+                                               ? ": disk full: kind.scores.h5 needs up to 2.6 MB "
+                                               : ": disk full: kind.scores.h5 needs up to 1.0 MB ")))
+            fail_msg ("row %zu: %s", i, error.text);
+        is_full = false, full_errno = 0;
+        wm_writer_destroy (&writer);
+    }
+    source_clear (&source);
+}
+
+/* It tries again when there is a megabyte more than then, else at every sixtieth step.  */
+static void when_a_full_disk_is_tried (void **state)
+{
+    (void) state;
+    enum { TRIES = 60 };
+    const uint64_t full = 500000, more = 1 << 20;
+    source_t source;
+    source_make (&source, "in8.h5", few);
+    wm_writer_job_t job = job_of (&source, test_path ("tried.scores.h5"), engines);
+    wm_writer_t *writer = wm_writer_new (&job);
+    wm_writer_result_t result;
+    wm_error_t error;
+    bool done;
+    is_full = true, room_kept = full;
+    assert_int_equal (wm_writer_step (writer, &done, &result, &error), WM_EAGAIN);
+    for (uint32_t i = 1; i <= 2 * TRIES; i++) {
+        n_refused = 0;
+        room_kept = full + more - 1;
+        if (i % TRIES == 0) /* as full as before */
+            room_kept = full;
+        assert_int_equal (wm_writer_step (writer, &done, &result, &error), WM_EAGAIN);
+        assert_false (done);
+        if (n_refused != (i % TRIES == 0))
+            fail_msg ("step %u: %u writes", i, n_refused);
+    }
+    n_refused = 0;
+    room_kept = full + more;
+    assert_int_equal (wm_writer_step (writer, &done, &result, &error), WM_EHOST);
+    assert_int_equal (n_refused, 1); /* with so much room it is no full disk's failure */
+    is_full = false;
+    wm_writer_destroy (&writer);
+    source_clear (&source);
+}
+
+/* A small output that is written in many calls is the same.  */
+static void interrupted_writes_go_on (void **state)
+{
+    (void) state;
+    source_t source;
+    source_make (&source, "in9.h5", few);
+    wm_writer_job_t job = job_of (&source, test_path ("calls.scores.h5"), engines);
+    const wm_writer_result_t whole = written (&job);
+    interrupted = true;
+    const wm_writer_result_t parts = written (&job);
+    interrupted = false;
+    assert_true (whole.size > 3000 && whole.size == parts.size);
+    assert_memory_equal (whole.digest, parts.digest, 16);
+    static char content[1 << 20];
+    XXH128_canonical_t canonical;
+    const size_t bytes = file_read (job.path, content, sizeof content);
+    XXH128_canonicalFromHash (&canonical, XXH3_128bits (content, bytes));
+    assert_memory_equal (parts.digest, canonical.digest, 16);
+    unlink (job.path);
+    source_clear (&source);
+}
+
+/* What cannot be made durable, or cannot get its name, is an error, and is not done.  */
+static void outputs_that_cannot_be_placed (void **state)
+{
+    (void) state;
+    static const char *const text[] = { "placed.scores.h5.part: fsync failed: Input/output error",
+                                        ": fsync failed: Input/output error",
+                                        "placed.scores.h5: cannot rename " };
+    source_t source;
+    source_make (&source, "in10.h5", few);
+    for (int what = 0; what < 3; what++) {
+        wm_writer_job_t job = job_of (&source, test_path ("placed.scores.h5"), engines);
+        wm_writer_t *writer = wm_writer_new (&job);
+        wm_writer_result_t result;
+        wm_error_t error;
+        bool done = false;
+        assert_false (wm_writer_is_ready (writer));
+        assert_int_equal (wm_writer_step (writer, &done, &result, &error), WM_OK);
+        assert_true (wm_writer_is_ready (writer));
+        unsyncable = what == 0 ? S_IFREG : what == 1 ? S_IFDIR : 0;
+        if (what == 2)
+            assert_int_equal (mkdir (job.path, 0700), 0);
+        wm_fault_t fault = wm_writer_sync (writer, &error);
+        assert_int_equal (fault, what ? WM_OK : WM_EHOST);
+        assert_true (wm_writer_is_ready (writer));
+        if (what)
+            fault = wm_writer_place (&writer, 1, &error);
+        unsyncable = 0;
+        assert_int_equal (fault, WM_EHOST);
+        assert_non_null (strstr (error.text, text[what]));
+        if (what == 0)
+            assert_int_not_equal (access (job.path, F_OK), 0);
+        wm_writer_destroy (&writer);
+        assert_int_not_equal (access (test_path ("placed.scores.h5.part"), F_OK), 0);
+        if (what == 2)
+            rmdir (job.path);
+        else
+            unlink (job.path);
+    }
+    source_clear (&source);
+}
+
 static void abandoned_files_are_removed (void **state)
 {
     (void) state;
@@ -700,6 +867,13 @@ int main (void)
         cmocka_unit_test_prestate (full_disk_without_errno, (void *) &many),
         cmocka_unit_test_prestate (full_disk_is_waited_for, (void *) &many),
         cmocka_unit_test_prestate (full_disk_is_waited_for, (void *) &few),
+        cmocka_unit_test_prestate (full_disk_is_waited_for_by_tables, (void *) &many),
+        cmocka_unit_test_prestate (full_disk_is_waited_for_by_tables, (void *) &few),
+        cmocka_unit_test_prestate (what_counts_as_a_full_disk, (void *) &many),
+        cmocka_unit_test_prestate (what_counts_as_a_full_disk, (void *) &few),
+        cmocka_unit_test (when_a_full_disk_is_tried),
+        cmocka_unit_test (interrupted_writes_go_on),
+        cmocka_unit_test (outputs_that_cannot_be_placed),
         cmocka_unit_test (abandoned_files_are_removed),
         cmocka_unit_test (names_that_collide_are_refused),
         cmocka_unit_test (outputs_are_named_after_inputs),
