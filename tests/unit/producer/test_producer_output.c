@@ -421,6 +421,142 @@ static void tables_of_numl (void **state)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+/* Writes all that a reader has, with scores of score_of.  */
+static void all_written (wm_reader_t *reader, const wm_spec_t *of, const char *out)
+{
+    const uint32_t n = (uint32_t) wm_reader_n_row (reader);
+    wm_error_t error;
+    wm_scratch_t scratch;
+    wm_writer_result_t result;
+    assert_int_equal (wm_scratch_open (&scratch, test_folder, n, 4, &error), WM_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        scratch.state[i] = 1, scratch.engine[i] = 1;
+        for (uint32_t k = 0; k < 4; k++)
+            scratch.score[4 * i + k] = score_of (i, k);
+    }
+    const wm_writer_job_t job = { .path = out,
+                                  .spec = of,
+                                  .pins = &pins,
+                                  .campaign = campaign,
+                                  .scratch = &scratch,
+                                  .reader = reader,
+                                  .engine = engines,
+                                  .n_engine = 1 };
+    wm_writer_t *writer = wm_writer_new (&job);
+    for (bool done = false; !done;)
+        if (wm_writer_step (writer, &done, &result, &error))
+            fail_msg ("%s", error.text);
+    wm_writer_destroy (&writer);
+    wm_scratch_close (&scratch);
+}
+
+/* Where windows are stands in both tables.  */
+static void tables_of_windows (void **state)
+{
+    (void) state;
+    enum { MOST = 400 };
+    static const char *const name[] = { "cryostat", "tpc", "plane", "wire", "time" };
+    static int64_t run[MOST], subrun[MOST], event[MOST], hit_id[MOST], time[MOST], own[MOST];
+    static int32_t cryostat[MOST], tpc[MOST], plane[MOST], wire[MOST], is[MOST];
+    const wm_reader_rows_t rows = { run, subrun, event, hit_id, cryostat, tpc, plane, wire, time };
+    wm_spec_t windows = spec;
+    wm_error_t error;
+    windows.points = WM_POINTS_WINDOWS;
+    windows.patch_wire = 4, windows.patch_bin = 8, windows.drift_window = 4;
+    H5Fclose (exchange_make (test_path ("windows.h5")));
+    strcpy (pins.layout, "both");
+    wm_reader_t *reader = wm_reader_open (test_path ("windows.h5"), &windows, &error);
+    if (!reader)
+        fail_msg ("%s", error.text);
+    const uint32_t n = (uint32_t) wm_reader_n_row (reader);
+    assert_in_range (n, 20, MOST);
+    assert_int_equal (wm_reader_rows (reader, 0, n, &rows, &error), WM_OK);
+    assert_true (wire[n - 1] && time[n - 1] && plane[n - 1]); /* else columns could be mixed up */
+    all_written (reader, &windows, test_path ("windows.scores.h5"));
+    hid_t file = H5Fopen (test_path ("windows.scores.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
+    assert_int_equal (count (file, "emtrkmichel"), 12 + 4);
+    assert_int_equal (count (file, "emtrkmichel_table"), 5 + 4 + 5);
+    for (int c = 0; c < 5; c++) {
+        const int32_t *const narrow[] = { cryostat, tpc, plane, wire };
+        char of_numl[64], of_own[64];
+        snprintf (of_numl, sizeof of_numl, "emtrkmichel_table/%s", name[c]);
+        snprintf (of_own, sizeof of_own, "emtrkmichel/%s", name[c]);
+        column (file, of_numl, H5T_STD_I32LE, n, is);
+        for (uint32_t i = 0; i < n; i++)
+            assert_int_equal (is[i], c < 4 ? narrow[c][i] : time[i]);
+        if (c < 4)
+            column (file, of_own, H5T_STD_I32LE, n, is);
+        else
+            column (file, of_own, H5T_STD_I64LE, n, own);
+        for (uint32_t i = 0; i < n; i++)
+            assert_true (c < 4 ? is[i] == narrow[c][i] : own[i] == time[i]);
+    }
+    column (file, "emtrkmichel/event", H5T_STD_I64LE, n, own);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal (own[i], event[i]);
+    column (file, "emtrkmichel/run", H5T_STD_I64LE, n, own);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal (own[i], 1);
+    H5Fclose (file);
+    wm_reader_destroy (&reader);
+    *pins.layout = 0;
+}
+
+/* More rows than a piece, of two events in turns of three rows: 5, 5, 5, 6, 6, 6, 5 ...  */
+static void tables_of_many_rows (void **state)
+{
+    (void) state;
+    enum { N = 65536 + 5003 };
+    static int event_of[N][3], plane[N], wire[N], key[N], is[N], was[N], zero[N];
+    static float time[N], score[N];
+    int64_t runs[4];
+    wm_error_t error;
+    uint32_t n_five = 0, at[2];
+    for (uint32_t i = 0; i < N; i++) {
+        event_of[i][0] = 1, event_of[i][2] = i / 3 % 2 ? 6 : 5;
+        n_five += event_of[i][2] == 5;
+        plane[i] = i % 2 ? 2 : 0, wire[i] = (int) (i % 6), time[i] = (float) (i % 100);
+        key[i] = (int) (3 * i);
+    }
+    hid_t file = exchange_make (test_path ("many.h5"));
+    replace (file, "hit_table/event_id", H5T_NATIVE_INT, N, 3, event_of);
+    replace (file, "hit_table/cryostat", H5T_NATIVE_INT, N, 0, zero);
+    replace (file, "hit_table/tpc", H5T_NATIVE_INT, N, 0, zero);
+    replace (file, "hit_table/plane", H5T_NATIVE_INT, N, 0, plane);
+    replace (file, "hit_table/wire", H5T_NATIVE_INT, N, 0, wire);
+    replace (file, "hit_table/time", H5T_NATIVE_FLOAT, N, 0, time);
+    replace (file, "hit_table/key", H5T_NATIVE_INT, N, 0, key);
+    H5Fclose (file);
+    for (int has_own = 0; has_own < 2; has_own++) {
+        strcpy (pins.layout, has_own ? "both" : "numl");
+        wm_reader_t *reader = wm_reader_open (test_path ("many.h5"), &spec, &error);
+        if (!reader)
+            fail_msg ("%s", error.text);
+        all_written (reader, &spec, test_path ("many.scores.h5"));
+        file = H5Fopen (test_path ("many.scores.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
+        assert_int_equal (count (file, "/"), 4 + has_own);
+        column (file, "emtrkmichel_table/event_id.seq_cnt", H5T_STD_I64LE, 4, runs);
+        assert_true (runs[0] == 0 && runs[1] == n_five && runs[2] == 1 && runs[3] == N - n_five);
+        column (file, "emtrkmichel_table/hit_id", H5T_STD_I32LE, N, is);
+        column (file, "emtrkmichel_table/em", H5T_IEEE_F32LE, N, score);
+        at[0] = 0, at[1] = n_five;
+        for (uint32_t i = 0; i < N; i++) {
+            const uint32_t to = at[event_of[i][2] == 6]++;
+            assert_int_equal (is[to], key[i]);
+            assert_true (score[to] == score_of (i, 1));
+        }
+        if (has_own) {
+            column (file, "emtrkmichel/plane", H5T_STD_I32LE, N, was);
+            for (uint32_t i = 0; i < N; i++)
+                assert_int_equal (was[i], plane[i]);
+        }
+        H5Fclose (file);
+        wm_reader_destroy (&reader);
+        unlink (test_path ("many.scores.h5"));
+    }
+    *pins.layout = 0;
+}
+
 static void what_is_refused_of_names (void **state)
 {
     (void) state;
@@ -485,6 +621,8 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (outputs_are_complete),
         cmocka_unit_test (tables_of_numl),
+        cmocka_unit_test (tables_of_windows),
+        cmocka_unit_test (tables_of_many_rows),
         cmocka_unit_test (what_is_refused_of_names),
     };
     return cmocka_run_group_tests (tests, setup, teardown);

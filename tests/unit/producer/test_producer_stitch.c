@@ -9,9 +9,11 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -347,6 +349,45 @@ static void events_of_one_number_have_two_names (void **state)
     source_clear (&other);
 }
 
+/* The disk is full somewhere in the file: the writer says so, leaves nothing, and writes the same
+   file when there is room. A limit on the size of files stands for the disk.  */
+static void frames_wait_for_a_full_disk (void **state)
+{
+    (void) state;
+    source_t source;
+    source_make (&source, "full.h5");
+    const wm_writer_result_t whole = written (&source, test_path ("full.scores.h5"));
+    const wm_writer_job_t job = job_of (&source, test_path ("full.scores.h5"));
+    struct rlimit before, limit;
+    signal (SIGXFSZ, SIG_IGN);
+    getrlimit (RLIMIT_FSIZE, &before);
+    assert_true (whole.size > 1000);
+    for (uint64_t room = 0; room < whole.size; room += whole.size / 7) {
+        wm_writer_t *writer = wm_writer_new (&job);
+        wm_writer_result_t result;
+        wm_error_t error;
+        wm_fault_t fault = WM_OK;
+        bool done = false;
+        unlink (job.path);
+        limit = before;
+        limit.rlim_cur = room;
+        setrlimit (RLIMIT_FSIZE, &limit);
+        while (!done && !fault)
+            fault = wm_writer_step (writer, &done, &result, &error);
+        setrlimit (RLIMIT_FSIZE, &before);
+        assert_int_equal (fault, WM_EAGAIN);
+        assert_int_not_equal (access (test_path ("full.scores.h5.part"), F_OK), 0);
+        for (int i = 0; i < 200 && !done; i++) {
+            fault = wm_writer_step (writer, &done, &result, &error);
+            assert_true (fault == WM_OK || fault == WM_EAGAIN);
+        }
+        assert_true (done);
+        assert_memory_equal (result.digest, whole.digest, 16);
+        wm_writer_destroy (&writer);
+    }
+    source_clear (&source);
+}
+
 /* Ready-made patches lie nowhere.  */
 static void patches_are_refused (void **state)
 {
@@ -401,6 +442,7 @@ int main (void)
         cmocka_unit_test (a_channel_map_names_the_channels),
         cmocka_unit_test (equal_content_is_equal_bytes),
         cmocka_unit_test (events_of_one_number_have_two_names),
+        cmocka_unit_test (frames_wait_for_a_full_disk),
         cmocka_unit_test (patches_are_refused),
         cmocka_unit_test (what_is_no_image_is_refused),
     };
