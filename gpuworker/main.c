@@ -195,9 +195,6 @@ static bool choose_device (const wm_args_t *args, wm_worker_config_t *config)
     setenv ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); /* CUDA numbers GPUs as NVML does */
     if (!cuda && strcmp (device, "auto") != 0 && strcmp (device, "cpu") != 0)
         return !wm_args_refuse (args, "--device takes auto, cpu, cuda or cuda:N, not '%s'", device);
-    if (strcmp (device, "auto") != 0 && named && cuda != wm_device_engine (config->engine)->is_gpu)
-        return !wm_args_refuse (args, "--device %s and --engine %s do not go together", device,
-                                config->engine);
     if (cuda && !named)
         config->engine = "cuda";
     else if (strcmp (device, "cpu") == 0 && !named)
@@ -251,6 +248,9 @@ static bool take_options (const wm_args_t *args, wm_worker_config_t *config)
         return false;
     wm_error_t error;
     if (wm_join_take (args, &error))
+        return !wm_args_refuse (args, "%s", error.text);
+    if (wm_device_heeds (config->engine, wm_args_text (args, "device"), NULL,
+                         wm_args_text (args, "isa"), &error))
         return !wm_args_refuse (args, "%s", error.text);
     if ((verify || bench) && !config->cache)
         return !wm_args_refuse (args, "--cache DIR is missing");

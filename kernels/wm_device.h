@@ -49,7 +49,12 @@ typedef struct {
    name, of which every bool is false.  */
 const wm_engine_t *wm_device_engine (const char *name);
 
-/* The same for a signature, e.g. of an old output whose engine is not here.  */
+/* Checks that the engine of --engine heeds --device, --precision and --isa (NULL: not given).
+   WM_EUSAGE: it would compute as without. "auto" heeds what it can.  */
+wm_fault_t wm_device_heeds (const char *engine, const char *device, const char *precision,
+                            const char *isa, wm_error_t *error);
+
+/* As wm_device_engine, for a signature, e.g. of an old output whose engine is not here.  */
 const wm_engine_t *wm_device_engine_of_signature (const char *signature);
 
 /* The names of all engines for option tables; a test compares them with the rows.  */

@@ -76,6 +76,33 @@ const wm_engine_t *wm_device_engine (const char *name)
     return &unknown;
 }
 
+wm_fault_t wm_device_heeds (const char *engine, const char *device, const char *precision,
+                            const char *isa, wm_error_t *error)
+{
+    const wm_engine_t *row = wm_device_engine (engine);
+    const bool fast = precision && strcmp (precision, "fast") == 0,
+               split = precision && strcmp (precision, "split") == 0;
+    if (!*row->name)
+        return WM_OK;
+    const bool cuda = device && strncmp (device, "cuda", 4) == 0;
+    if (device && (cuda || strcmp (device, "cpu") == 0) && cuda != row->is_gpu)
+        return wm_fault (error, WM_EUSAGE,
+                         "--device %.40s and --engine %s do not go together: it computes on %s; "
+                         "leave one of the two out",
+                         device, engine, row->is_gpu ? "a GPU" : "the CPU");
+    if ((fast && !row->rounds) || (split && !row->splits && !row->has_isa))
+        return wm_fault (error, WM_EUSAGE,
+                         "--precision %s and --engine %s do not go together: %s has no such "
+                         "arithmetic, it computes in fp32; leave one of the two out",
+                         precision, engine, engine);
+    if (isa && !row->has_isa)
+        return wm_fault (error, WM_EUSAGE,
+                         "--isa and --engine %s do not go together: only the engine sparse has "
+                         "instruction sets to choose from; leave one of the two out",
+                         engine);
+    return WM_OK;
+}
+
 const wm_engine_t *wm_device_engine_of_signature (const char *signature)
 {
     char name[32]; /* "openvino-2026.4.0/..." is openvino's */

@@ -37,7 +37,7 @@ static const wm_option_t options[] = {
     {.name = "system", .was = "engine|e", .value = "NAME", .task = "where the workers run",
      .help = "the batch system: slurm, htcondor, sge, pbs, kubernetes; local: processes of this "
              "machine; or a profile of your own beside theirs"},
-    {.name = "profile", .value = "FILE", .path = WM_PATH_READ,
+    {.name = "profile", .value = "FILE", .path = WM_PATH_READ, .text = "a profile",
      .help = "a profile, in place of --system: how another batch system is used"},
     {.name = "name", .value = "NAME", .fallback = "farm",
      .help = "name of this farm; its jobs are called wm-CAMPAIGN-NAME"},
@@ -57,7 +57,7 @@ static const wm_option_t options[] = {
     {.name = "work-option", .value = "WORD",
      .help = "a further option of wiremill work, --gpus=all; may be repeated"},
     {.name = "prologue", .value = "FILE",
-     .path = WM_PATH_READ, .help = "shell lines that a job runs first"},
+     .path = WM_PATH_READ, .text = "a script", .help = "shell lines that a job runs first"},
     {.name = "cache", .value = "DIR",
      .path = WM_PATH_ELSEWHERE, .help = "where nodes keep models (wiremill work --cache)"},
     {.name = "program", .value = "FILE",

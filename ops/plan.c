@@ -30,9 +30,11 @@ static const wm_option_t options[] = {
     {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB,
      .help = "files to score; may be repeated. A few are read, the others count by their size"},
     {.name = "input-list", .value = "FILE",
-     .path = WM_PATH_LIST, .help = "one path a line; - is standard input"},
+     .path = WM_PATH_LIST,
+     .text = "a list of one path a line", .help = "one path a line; - is standard input"},
     {.name = "spec", .letter = 's', .value = "FILE|PRESET",
-     .path = WM_PATH_READ, .may_lack = true, .fallback = WM_DEFAULT_SPEC,
+     .path = WM_PATH_READ,
+     .text = "a specification in YAML", .may_lack = true, .fallback = WM_DEFAULT_SPEC,
      .help = "patch specification"},
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32",
      .help = "precision of the engine"},
@@ -42,6 +44,7 @@ static const wm_option_t options[] = {
      .real_least = 0.01, .real_most = 600,
      .help = "duration of each measurement of an engine; its warm-up takes as long"},
     {.name = "bench", .value = "FILE", .path = WM_PATH_READ,
+     .text = "JSON of wiremill bench or make bench",
      .help = "or take what wiremill bench --json FILE or make bench (build/bench.json) measured"},
 
     WM_PLAN_GIVEN_OPTIONS,
@@ -92,6 +95,10 @@ static int refuse (const wm_args_t *args)
 {
     const bool has_input = wm_args_given (args, "input") || wm_args_given (args, "input-list") ||
                            wm_args_rest (args, 0);
+    wm_error_t error;
+    if (wm_device_heeds (wm_args_text (args, "engine"), NULL, wm_args_text (args, "precision"),
+                         NULL, &error))
+        return wm_args_refuse (args, "%s", error.text);
     if (has_input && wm_args_given (args, "bench"))
         return wm_args_refuse (args, "give --input, to measure here, or --bench, not both");
     if (has_input && !wm_args_given (args, "model"))

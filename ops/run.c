@@ -781,6 +781,9 @@ static int run_main (const wm_args_t *args)
     const int code = broker ? refuse_useless (args) : -1;
     if (code >= 0)
         return code;
+    if (wm_device_heeds (wm_args_text (args, "engine"), wm_args_text (args, "device"),
+                         wm_args_text (args, "precision"), wm_args_text (args, "isa"), &error))
+        return wm_args_refuse (args, "%s", error.text);
     if (wm_workflow_refuse (args) >= 0)
         return WM_EXIT_USAGE;
     take_isa (args);

@@ -13,7 +13,8 @@ static const wm_option_t options[] = {
     {.name = "print", .letter = 'p', .value = "PRESET", .task = "one of",
      .help = "print protodune-2021, dunefd-44x48 or waveform-200 with comments, as a file for "
              "--spec"},
-    {.name = "check", .letter = 'c', .value = "FILE", .path = WM_PATH_READ, .may_lack = true,
+    {.name = "check", .letter = 'c', .value = "FILE", .path = WM_PATH_READ,
+     .text = "a specification in YAML", .may_lack = true,
      .help = "print how wiremill understands a file, in units, or its first mistake"},
     {.name = NULL},
 };

@@ -59,7 +59,8 @@ static inline bool wm_share_refused (const wm_args_t *args)
      .help = "ONNX file, or .wmm of wiremill import; synthetic: the small one that comes with " \
              "wiremill, trained on events of wiremill synth alone"}, \
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", \
-     .path = WM_PATH_READ, .may_lack = true, .fallback = WM_DEFAULT_SPEC, \
+     .path = WM_PATH_READ, \
+     .text = "a specification in YAML", .may_lack = true, .fallback = WM_DEFAULT_SPEC, \
      .help = "patch specification"}, \
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32", \
      .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix " \
@@ -83,7 +84,7 @@ static inline bool wm_share_refused (const wm_args_t *args)
      .help = "Wire-Cell frames (.h5, .tar.gz, .tar.bz2) of the hits of each input: {stem} in the " \
              "name stands for the input's without .h5, {dir} for its folder; FILE:/TAG chooses " \
              "frames (gauss*)"}, \
-    {.name = "channels", .value = "FILE", .path = WM_PATH_READ, \
+    {.name = "channels", .value = "FILE", .path = WM_PATH_READ, .text = "a channel map", \
      .help = "channel map of these frames, or (points: windows) of those that are the input: " \
              "lines of channel,cryostat,tpc,plane,wire"}, \
     {.name = "hit-time", .value = "ticks|us", .one_of = true, \
@@ -136,6 +137,7 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB, .task = "inputs", \
      .help = "files to score, or URLs (root://, https://); may be repeated"}, \
     {.name = "input-list", .value = "FILE", .path = WM_PATH_LIST, \
+     .text = "a list of one path a line", \
      .help = "one path a line; lines that begin with # are comments; - is standard input"}, \
     {.name = "scratch", .value = "DIR", .path = WM_PATH_FOLDER, \
      .help = "folder for copies of files given as URLs, and for outputs on their way to a " \

@@ -254,6 +254,9 @@ static int work_main (const wm_args_t *args)
     folder = folder ? folder : wm_args_rest (args, 0);
     if (folder && wm_args_given (args, "broker"))
         return wm_args_refuse (args, "give --broker or a campaign's folder, not both");
+    if (wm_device_heeds (wm_args_text (args, "engine"), wm_args_text (args, "device"), NULL,
+                         wm_args_text (args, "isa"), &error))
+        return wm_args_refuse (args, "%s", error.text);
     if (wm_ask_lasting (args, folder, endpoint, &error))
         return wm_complain ("work", &error);
     const char *gpus = wm_args_text (args, "gpus");

@@ -30,7 +30,7 @@
 static const wm_option_t options[] = {
     {.name = "pins", .value = "FILE", .path = WM_PATH_READ, .is_needed = true, .task = "of what",
      .help = "what the campaign is pinned to"},
-    {.name = "list", .value = "FILE", .path = WM_PATH_LIST, .is_needed = true,
+    {.name = "list", .value = "FILE", .path = WM_PATH_LIST, .text = "a list", .is_needed = true,
      .help = "two lines for each input: its output, and itself"},
     {.name = "sample", .value = "N", .is_needed = true, .least = 0, .most = LONG_MAX,
      .task = "which hits", .help = "so many"},

@@ -48,7 +48,7 @@ static const wm_option_t options[] = {
      .help = "where the event is (default: as the output states)"},
     {.name = "planes", .value = "FILE",
      .path = WM_PATH_READ, .help = "frames of the hits, as in wiremill run"},
-    {.name = "channels", .value = "FILE", .path = WM_PATH_READ,
+    {.name = "channels", .value = "FILE", .path = WM_PATH_READ, .text = "a channel map",
      .help = "channel map of those frames, or of the input, where it is frames itself"},
     {.name = "hit-time", .value = "ticks|us", .one_of = true,
      .help = "unit of these hits (default: that of their table)"},

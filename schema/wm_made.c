@@ -89,29 +89,35 @@ static bool is_farm (const char *begin, size_t bytes)
 
 /* clang-format off */
 const wm_target_kind_t wm_made_events = {
-    .name = "event file of wiremill synth",
+    .name = "event file of wiremill synth", .ends = ".h5 or .hdf5",
     .begins = BEGINS ("\x89HDF\r\n\x1a\n"), .is = is_synthetic };
 const wm_target_kind_t wm_made_patches = {
-    .name = ".npy file of wiremill cut", .begins = BEGINS ("\x93NUMPY"), .is = is_patches };
+    .name = ".npy file of wiremill cut", .ends = ".npy",
+    .begins = BEGINS ("\x93NUMPY"), .is = is_patches };
 const wm_target_kind_t wm_made_picture = {
     .name = "picture or page of wiremill show",
     .begins = BEGINS ("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=", PAGE "Event "),
     .is = is_picture };
 const wm_target_kind_t wm_made_comparison = {
-    .name = "page of wiremill compare", .begins = BEGINS (PAGE "Comparison of scores<") };
+    .name = "page of wiremill compare", .ends = ".html or .htm",
+    .begins = BEGINS (PAGE "Comparison of scores<") };
 const wm_target_kind_t wm_made_rows = { .name = "file of wiremill export" };
 const wm_target_kind_t wm_made_report = {
-    .name = "page of wiremill report", .begins = BEGINS (PAGE "Campaign ") };
+    .name = "page of wiremill report", .ends = ".html or .htm",
+    .begins = BEGINS (PAGE "Campaign ") };
 const wm_target_kind_t wm_made_wmm = {
     .name = ".wmm of wiremill import", .begins = BEGINS ("\x89WMM\r\n\x1a"), .has_campaign = true };
 const wm_target_kind_t wm_made_onnx = { /* IR version 7 and the producer's name */
-    .name = "ONNX file of wiremill model new", .begins = BEGINS ("\x08\x07\x12\x08wiremill:") };
+    .name = "ONNX file of wiremill model new", .ends = ".onnx",
+    .begins = BEGINS ("\x08\x07\x12\x08wiremill:") };
 const wm_target_kind_t wm_made_bench_json = {
-    .name = "JSON of wiremill bench", .begins = BEGINS ("{\n  \"schema\": \"wiremill-bench-1\""),
+    .name = "JSON of wiremill bench", .ends = ".json or .txt",
+    .begins = BEGINS ("{\n  \"schema\": \"wiremill-bench-1\""),
     .streams = true };
-const wm_target_kind_t wm_made_join = { .name = "join file" };
+const wm_target_kind_t wm_made_join = { .name = "join file", .ends = ".txt" };
 const wm_target_kind_t wm_made_worker_state = {
-    .name = "state file of a worker", .begins = BEGINS ("{\"schema\": \"wiremill-worker-1\"") };
+    .name = "state file of a worker", .ends = ".json",
+    .begins = BEGINS ("{\"schema\": \"wiremill-worker-1\"") };
 const wm_target_kind_t wm_made_names = {
     .name = "list of files", .is = is_names, .appends = true };
 const wm_target_kind_t wm_made_sidecar = {

@@ -280,12 +280,6 @@ static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, uint32_t *g
     char *text;
     size_t n;
     wm_error_t why;
-    const wm_kind_t kind = wm_kind_of (path);
-    if (kind != WM_KIND_OTHER && kind != WM_KIND_EMPTY && kind != WM_KIND_BROKEN)
-        return wm_fault (error, WM_EBATCH,
-                         "%.300s is not a specification (a YAML file of at most 64 KiB); type "
-                         "wiremill spec --print protodune-2021 for one",
-                         path);
     wm_fault_t fault = wm_text_read (path, WM_SPEC_BYTES_MAX, &text, &n, &why);
     if (fault)
         return wm_fault (error, fault, "the specification %s", why.text);

@@ -3,7 +3,6 @@
 #include "ops/campaign/wm_urls.h"
 #include "ops/process/wm_memory.h"
 #include "schema/base/wm_file.h"
-#include "schema/base/wm_kind.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_text.h"
@@ -197,14 +196,7 @@ static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
     wm_lines_t lines = { .space = NULL };
     if (!is_stdin)
         snprintf (name, sizeof name, "the list of inputs %.280s", path);
-    const wm_kind_t kind = is_stdin ? WM_KIND_OTHER : wm_kind_of (path);
-    wm_fault_t fault =
-        kind != WM_KIND_OTHER && kind != WM_KIND_EMPTY
-            ? wm_fault (error, WM_EUSAGE,
-                        "--input-list %.300s is not a list of one path a line; give inputs by "
-                        "--input",
-                        path)
-            : wm_lines_start (&lines, fd, name, LINE_BYTES_MAX, error);
+    wm_fault_t fault = wm_lines_start (&lines, fd, name, LINE_BYTES_MAX, error);
     while (!fault && !(fault = wm_lines_next (&lines, &line, error)) && line)
         fault = add_line (list, line, error);
     wm_lines_clear (&lines);

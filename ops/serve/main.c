@@ -36,7 +36,7 @@ static const wm_option_t options[] = {
     {.name = "listen", .letter = 'l', .value = "ADDRESS:PORT", .fallback = "127.0.0.1:9555",
      .task = "how",
      .help = "where it serves; another address than loopback needs one of the next two"},
-    {.name = "password-file", .value = "FILE", .path = WM_PATH_READ,
+    {.name = "password-file", .value = "FILE", .path = WM_PATH_READ, .text = "a password",
      .help = "browsers and Prometheus must send its line as a password, with any user name; an "
              "address that sends wrong ones may try one a second"},
     {.name = "insecure", .help = "whoever reaches the address may read it"},

@@ -35,7 +35,7 @@ _Static_assert(WM_PROCESSES_SENDERS_MAX == 4, "the help of --files-ahead names i
      .path = WM_PATH_WRITTEN, .writes = &wm_made_names, .help = "... its DID"}, \
     {.name = "sidecars", \
      .help = "write OUTPUT.json beside each output: size, adler32, parents, core.* keys"}, \
-    {.name = "sidecar-metadata", .value = "FILE", .path = WM_PATH_READ, \
+    {.name = "sidecar-metadata", .value = "FILE", .path = WM_PATH_READ, .text = "a JSON object", \
      .help = "JSON object of keys for the metadata of each sidecar"}, \
     {.name = "held-ok", .help = "exit with 0 where it would be 3, as some is held"}
 /* clang-format on */

@@ -52,10 +52,11 @@ static const wm_option_t options[] = {
      .help = "another gateway may have the same ports: this one answers there once its models are "
              "loaded; then end the other one"},
     {.name = "tls-certificate", .value = "FILE", .path = WM_PATH_READ,
+     .text = "a certificate in PEM",
      .help = "the server's certificate and those that vouch for it (PEM): both ports speak TLS"},
     {.name = "tls-key", .value = "FILE",
-     .path = WM_PATH_READ, .help = "the certificate's key (PEM)"},
-    {.name = "tls-clients", .value = "FILE", .path = WM_PATH_READ,
+     .path = WM_PATH_READ, .text = "a key in PEM", .help = "the certificate's key (PEM)"},
+    {.name = "tls-clients", .value = "FILE", .path = WM_PATH_READ, .text = "a certificate in PEM",
      .help = "admit only clients whose certificates these authorities (PEM) have signed"},
     {.name = "memory", .value = "BYTES", .least = 1 << 20, .most = 1L << 44, .task = "limits",
      .help = "requests and answers together hold at most so much; clients whose requests do not "

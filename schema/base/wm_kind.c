@@ -42,6 +42,20 @@ wm_kind_t wm_kind_of (const char *path)
                                                                   : WM_KIND_OTHER;
 }
 
+const char *wm_kind_name (wm_kind_t kind)
+{
+    static const char *const names[] = {
+        [WM_KIND_HDF5] = "an HDF5 file",
+        [WM_KIND_NPY] = "a .npy array",
+        [WM_KIND_GZIP] = "compressed by gzip",
+        [WM_KIND_ZIP] = "an archive (.zip, .npz, .pt or .keras)",
+        [WM_KIND_PICKLE] = "a pickle of Python",
+        [WM_KIND_ROOT] = "a ROOT file",
+        [WM_KIND_MODEL] = "a model",
+    };
+    return kind < sizeof names / sizeof *names ? names[kind] : NULL;
+}
+
 int wm_kind_is_url (const char *name)
 {
     size_t n = 0;

@@ -20,6 +20,9 @@ typedef enum {
 /* Returns the kind; WM_KIND_OTHER also where it cannot be read, or is no regular file.  */
 wm_kind_t wm_kind_of (const char *path);
 
+/* Returns what it is, with its article ("an HDF5 file"); NULL: it may be a text.  */
+const char *wm_kind_name (wm_kind_t kind);
+
 /* Returns whether the name is a URL or an endpoint: "http://host/file", no path.  */
 int wm_kind_is_url (const char *name);
 

@@ -9,6 +9,7 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define BEGIN_BYTES 65536 /* of a file, which show what it is */
@@ -89,6 +90,36 @@ static int may_be_replaced (const char *path, const wm_target_kind_t *kind)
     return is;
 }
 
+/* Returns whether the list's words have this ending, in whatever case.  */
+static bool has_ending (const char *list, const char *ending)
+{
+    const size_t n = strlen (ending);
+    for (const char *at = list; *at; at += strcspn (at, " "), at += *at == ' ')
+        if (strcspn (at, " ") == n && !strncasecmp (at, ending, n))
+            return true;
+    return false;
+}
+
+/* A name that ends in another format: programs, and people, would take it for that.  */
+static wm_fault_t check_ending (const char *path, const wm_target_kind_t *kind, wm_error_t *error)
+{
+    static const char formats[] =
+        ".bmp .bz2 .csv .doc .docx .eps .feather .gif .gz .h5 .hdf .hdf5 .htm .html .jpeg .jpg "
+        ".json .md .npy .npz .odt .onnx .parquet .pb .pdf .pickle .pkl .png .ps .pt .root .sql "
+        ".sqlite .svg .tar .tex .tif .tiff .tsv .txt .webp .wmm .xls .xlsx .xml .xz .yaml .yml "
+        ".zip .zst";
+    const char *name = strrchr (path, '/'), *ending = strrchr (path, '.');
+    name = name ? name + 1 : path;
+    if (!kind->ends || !ending || ending <= name || !has_ending (formats, ending) ||
+        has_ending (kind->ends, ending))
+        return WM_OK;
+    const int stem = ending - path < 200 ? (int) (ending - path) : 200;
+    return wm_fault (error, WM_EUSAGE,
+                     "%.200s ends in %s, but the %s is written as %s; give a name such as %.*s%.*s",
+                     path, ending, kind->name, kind->ends, stem, path,
+                     (int) strcspn (kind->ends, " "), kind->ends);
+}
+
 static wm_fault_t check_folder (const char *path, wm_error_t *error)
 {
     char folder[PATH_MAX], name[PATH_MAX];
@@ -139,14 +170,12 @@ static wm_fault_t check_old (const char *path, const struct stat *st, const wm_t
     return WM_OK;
 }
 
-wm_fault_t wm_target_check (const char *path, const wm_target_kind_t *kind, int force,
-                            wm_error_t *error)
+static wm_fault_t check_place (const char *path, const wm_target_kind_t *kind, int force,
+                               wm_error_t *error)
 {
     struct stat st;
     char place[PATH_MAX];
     const size_t n = strlen (path);
-    if (kind->streams && wm_target_is_stream (path))
-        return WM_OK;
     if (strcmp (path, "-") == 0)
         return wm_fault (error, WM_EUSAGE, "-: a %s is not written to stdout; give a file",
                          kind->name);
@@ -165,4 +194,13 @@ wm_fault_t wm_target_check (const char *path, const wm_target_kind_t *kind, int 
                          wm_file_irregular (st.st_mode), S_ISDIR (st.st_mode) ? " in it" : "");
     const wm_fault_t fault = check_old (path, &st, kind, force, error);
     return fault || kind->appends ? fault : check_folder (wm_target_place (path, place), error);
+}
+
+wm_fault_t wm_target_check (const char *path, const wm_target_kind_t *kind, int force,
+                            wm_error_t *error)
+{
+    if (kind->streams && wm_target_is_stream (path))
+        return WM_OK;
+    const wm_fault_t fault = check_place (path, kind, force, error);
+    return fault ? fault : check_ending (path, kind, error);
 }

@@ -1,6 +1,7 @@
 /* wm_target.h - the one rule for a file that a command line names to be written (a target).
 
-   A target is never an input of the same command, nor another target of it. What lies there already
+   A target is never an input of the same command, nor another target of it, and its name ends in no
+   format but those that the verb writes: "report.pdf" would be HTML. What lies there already
    is replaced only if it is empty or of the kind that the verb writes, or by --force, which spares
    what is a campaign's. It is written beside its name and renamed (wm_file.h). Options state what
    they name (wm_option.h), and parsing applies the rule to all of them before a verb begins.
@@ -23,6 +24,8 @@ typedef struct {
     const char *const *begins; /* as what such a file begins; NULL at the end. NULL: any */
     bool (*is) (const char *begin, size_t bytes); /* ... and what its first 64 KiB must be; NULL:
                                                      anything, but without `begins` nothing is */
+    const char *ends; /* ".svg or .html": endings of what is written, the usual one first. Those of
+                         other formats are refused, unknown ones are not. NULL: any */
     bool streams;      /* stdout (-), a pipe or a device may be the target, and gets it as it is */
     bool appends;      /* lines are added to an earlier file */
     bool has_campaign; /* campaigns keep files of the kind, which are never replaced there */

@@ -557,6 +557,9 @@ static wm_fault_t check_path (const wm_option_t *option, const char *value, wm_e
     if (!*name || strcmp (name, "-") == 0 || wm_kind_is_url (name) || strchr (name, '{'))
         return WM_OK;
     wm_error_t why;
+    const char *is = option->text ? wm_kind_name (wm_kind_of (name)) : NULL;
+    if (is)
+        return wm_fault (error, WM_EUSAGE, "%.300s is %s; %s is needed", name, is, option->text);
     if (!wm_file_expect (name, is_folder, may_lack, &why))
         return WM_OK;
     return wm_fault (error, WM_EUSAGE, "%.*s%.400s", (int) (name - value), value, why.text);
@@ -627,7 +630,7 @@ static void print_paths (const wm_program_t *program)
                         *(*v)->name ? (*v)->name : "-", o->name, o->value, use[o->path],
                         o->writes ? o->writes->name : "-", has_force ? "force" : "-",
                         o->writes && o->writes->streams ? " streams" : "",
-                        o->writes && o->writes->appends ? " appends" : "");
+                        o->writes && o->writes->appends ? " appends" : o->text ? " text" : "");
     }
 }
 

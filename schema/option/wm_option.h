@@ -47,6 +47,8 @@ typedef struct {
     bool may_be_empty; /* "" is a value, else it is refused */
     wm_path_use_t path;
     bool may_lack; /* with path: no such file is for the verb, which knows other names, too */
+    const char *text; /* of WM_PATH_READ and LIST: what it must be ("a channel map"); a file that is
+                         no text (wm_kind.h) is refused */
     const wm_target_kind_t *writes; /* of WM_PATH_WRITTEN */
     const char *task; /* heading in --help of the group that begins here; NULL: the same group */
 } wm_option_t;
@@ -98,10 +100,10 @@ int wm_verb_main (const wm_verb_t *verb, int argc, char **argv);
 
 /* Parses argv[1..] for `verb`. Understands --name value, --name=value, -x value, -xvalue and "--",
    behind which everything is an argument. Refuses empty values and arguments, paths with a "~"
-   that the shell left there, a file to read that does not exist or is a folder, a folder that is a
-   file, and files to write that are inputs or of another kind (wm_target.h; each argument that is
-   no option counts as an input). Returns NULL after --help (*exit_code is
-   WM_EXIT_OK) or after an error, which has been printed (WM_EXIT_USAGE).  */
+   that the shell left there, a file to read that does not exist, is a folder or is no text where it
+   must be one, a folder that is a file, and files to write that are inputs or of another kind
+   (wm_target.h; each argument that is no option counts as an input). Returns NULL after --help
+   (*exit_code is WM_EXIT_OK) or after an error, which has been printed (WM_EXIT_USAGE).  */
 wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_code);
 void wm_args_destroy (wm_args_t **self_p);
 

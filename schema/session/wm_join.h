@@ -37,7 +37,8 @@ typedef struct {
 /* The option of every program that opens sessions; for wm_join_take.  */
 /* clang-format off */
 #define WM_JOIN_OPTION \
-    {.name = "join-file", .value = "FILE", .path = WM_PATH_READ, .may_lack = true, \
+    {.name = "join-file", .value = "FILE", .path = WM_PATH_READ, \
+     .text = "a join file", .may_lack = true, \
      .help = "its line is the key for the broker, - reads it from standard input; may be given " \
              "once for each role or broker (default: $WM_JOIN_FILE)"}
 /* clang-format on */

@@ -41,6 +41,15 @@ ok "a file that does not exist" each "($reads) && ($names)" 25 none.h5 'GIVEN do
 ok "... a link to nothing" each "($reads) && ($names)" 25 link 'GIVEN is a symbolic link to a file that does not exist'
 ok "... below a file" each "($reads) && ($names)" 25 a.h5/b/c 'GIVEN does not exist: a.h5 is a file, no folder'
 ok "... by its URL" each "$reads"' || $5 == "folder" || $5 == "present"' 70 'file:///a%20b' 'GIVEN is local: give /a b'
+texts='$7 ~ /text/'
+printf '\x93NUMPY12345678' >a.npy && gzip -c a.npy >a.gz && printf 'root\0abcd' >a.root && printf 'PK\3\4abcd' >a.zip && printf '\x80\4abcd' >a.pkl
+ok "a file that is no text where one belongs" each "$texts" 40 a.h5 "GIVEN is an HDF5 file; .* is needed"
+# What is written has its format's ending, or an unknown one. (Of cut there is a row below; import and show know
+# one ending and two, and refuse all others.)
+formats='$5 == "written" && $3 !~ /-files$|^processed|access-log|patches/ && $2 !~ /^(import|show)$/'
+ok "a file to write whose name ends in another format" each "$formats" 8 r.pdf \
+    '(GIVEN ends in .pdf, but the .* is written as .*; give a name such as r[.][a-z5]+)'
+ok "... in capitals" each "$formats" 8 folder/r.PNG '(GIVEN ends in .PNG, but .*; give a name such as folder/r[.][a-z5]+)'
 ok "a file where a folder belongs" each '$5 == "folder" || $5 == "present"' 30 a.h5 'GIVEN is a file; a folder is needed'
 ok "a folder that does not exist" each '$5 == "present"' 5 none 'GIVEN does not exist'
 # What listens tries ports of its own; NAME=ENDPOINT of the gateway is an endpoint as well.
@@ -101,6 +110,26 @@ ok "inputs and models" mistakes <<EOF
 5|wiremill cut -i m.wmm --patches p.npy|wiremill cut: m.wmm: a model, neither events nor scores: give it by --model
 5|wiremill run -m m.wmm -o o a.h5 --spec tick.yaml|wiremill run: tick.yaml:1: tick_us: -1 is not above 0
 EOF
+ok "files of another kind" mistakes <<EOF
+2|wiremill spec --check a.npy|wiremill spec: --check a.npy is a .npy array; a specification in YAML is needed; see wiremill spec --help
+2|wiremill spec --check a.gz|wiremill spec: --check a.gz is compressed by gzip; a specification in YAML is needed; see wiremill spec --help
+2|wiremill spec --check a.root|wiremill spec: --check a.root is a ROOT file; a specification in YAML is needed; see wiremill spec --help
+2|wiremill spec --check a.zip|wiremill spec: --check a.zip is an archive (.zip, .npz, .pt or .keras); a specification in YAML is needed; see wiremill spec --help
+2|wiremill spec --check a.pkl|wiremill spec: --check a.pkl is a pickle of Python; a specification in YAML is needed; see wiremill spec --help
+2|wiremill cut -i a.h5 --patches p.npy --spec m.wmm|wiremill cut: --spec m.wmm is a model; a specification in YAML is needed; see wiremill cut --help
+2|wiremill plan --bench a.h5|wiremill plan: --bench a.h5 is an HDF5 file; JSON of wiremill bench or make bench is needed; see wiremill plan --help
+2|wiremill cut -i a.h5 --patches p.npz|wiremill cut: --patches p.npz ends in .npz, but the .npy file of wiremill cut is written as .npy; give a name such as p.npy; see wiremill cut --help
+2|wiremill report . -o r.pdf|wiremill report: --output r.pdf ends in .pdf, but the page of wiremill report is written as .html or .htm; give a name such as r.html; see wiremill report --help
+EOF
+no_arithmetic="has no such arithmetic, it computes in fp32; leave one of the two out"
+ok "options that the engine does not heed" mistakes <<EOF
+2|wiremill run -m m.wmm -o o a.h5 --precision fast --engine reference|wiremill run: --precision fast and --engine reference do not go together: reference $no_arithmetic; see wiremill run --help
+2|wiremill run -m m.wmm -o o a.h5 --precision split --engine openvino|wiremill run: --precision split and --engine openvino do not go together: openvino $no_arithmetic; see wiremill run --help
+2|wiremill run -m m.wmm -o o a.h5 --device cuda --engine sparse|wiremill run: --device cuda and --engine sparse do not go together: it computes on the CPU; leave one of the two out; see wiremill run --help
+2|wiremill-worker --broker ipc:///b --device cpu --engine cuda|wiremill-worker: --device cpu and --engine cuda do not go together: it computes on a GPU; leave one of the two out; see wiremill-worker --help
+2|wiremill plan -m m.wmm a.h5 --precision fast --engine onnxruntime|wiremill plan: --precision fast and --engine onnxruntime do not go together: onnxruntime $no_arithmetic; see wiremill plan --help
+2|wiremill work -b ipc:///b --engine openvino --isa avx2|wiremill work: --isa and --engine openvino do not go together: only the engine sparse has instruction sets to choose from; leave one of the two out; see wiremill work --help
+EOF
 ok "names of options and verbs" mistakes <<EOF
 2|wiremill --verison|wiremill: there is no option '--verison' before a verb (did you mean --version?); see wiremill --help
 2|wiremill --model m.wmm run|wiremill: there is no option '--model' before a verb; see wiremill --help
@@ -124,7 +153,7 @@ else
     skip "needs openssl"
 fi
 ok "join files" mistakes <<EOF
-2|wiremill work --join-file a.h5|wiremill work: the join file a.h5: it is no join file (one line, wm1-...)
+2|wiremill work --join-file a.h5|wiremill work: --join-file a.h5 is an HDF5 file; a join file is needed; see wiremill work --help
 2|wiremill work --join-file none|wiremill work: the join file none: it does not exist
 EOF
 

@@ -93,10 +93,10 @@ ok "... a link to nothing there" folder --output run --model "$made/model-${smal
 ok "a dataset without its slash" input "one.h5:a cannot be read; a dataset is named .*one.h5:/DATASET" "$made/one.h5:a"
 ok "... where the campaign's does" folder --campaign broker --model "$made/model-${small}1.wmm" --output "$work/o" \
         --campaign "$made/one.h5"
-ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is not a list of one path a line" "${run[@]}" \
+ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is an HDF5 file; a list of one path a line is needed" "${run[@]}" \
         --input-list "$made/one.h5"
 ok "a folder as a list" refused 2 "--input-list .* is a folder; a file is needed" "${run[@]}" --input-list "$work"
-ok "an input as a specification" refused 5 "one.h5 is not a specification .*spec --print" "${run[@]}" \
+ok "an input as a specification" refused 2 "spec .*one.h5 is an HDF5 file; a specification in YAML is needed" "${run[@]}" \
         --spec "$made/one.h5" --input "$made/one.h5"
 ok "a folder for synthetic events, before they are made" refused 2 "is a folder; give a file" "$bin/wiremill" synth \
         --output "$work"
