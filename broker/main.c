@@ -156,10 +156,12 @@ static void on_signal (int signal)
     stop = stop + 1;
 }
 
+static const char *typed = "wiremill-broker"; /* the command that people gave */
+
 static int fail (const wm_error_t *error)
 {
     wm_log_level (WM_LOG_ERROR);
-    fprintf (stderr, "wiremill-broker: %s\n", error->text);
+    fprintf (stderr, "%s: %s\n", typed, error->text);
     return error->fault == WM_EAGAIN   ? WM_EXIT_AGAIN
            : error->fault == WM_EUSAGE ? WM_EXIT_USAGE
            : error->fault == WM_EBATCH ? WM_EXIT_INPUT
@@ -222,6 +224,7 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .outputs = wm_args_given (args, "outputs"),
                             .rebuild = wm_args_given (args, "rebuild"),
                             .dry_run = wm_args_given (args, "dry-run") };
+    typed = options->sql ? "wiremill sql" : typed;
     if (!options->rebuild && (options->dry_run || (options->output && !options->outputs)))
         return wm_args_refuse (args, "--dry-run and --output go with --rebuild");
     if (!printer_of (options) && !options->rebuild &&

@@ -243,6 +243,9 @@ static void left_out (const run_t *self)
     if (self->inputs.n_left_out)
         fprintf (stderr, "%s left out: outputs (*.scores.h5), or no regular files\n",
                  wm_show_count ((int64_t) self->inputs.n_left_out, n));
+    if (self->inputs.n_repeated)
+        fprintf (stderr, "%s left out: given already\n",
+                 wm_show_count ((int64_t) self->inputs.n_repeated, n));
 }
 
 static void first_line (const run_t *self)

@@ -190,7 +190,8 @@ child () # parent pid, program
 {
     local pid
     for pid in $(cat /proc/"$1"/task/"$1"/children 2>/dev/null); do
-        [ "$(readlink /proc/"$pid"/exe)" = "$bin/$2" ] && echo "$pid" && return
+        # Between fork and exec a process has its parent's command line, and its environment.
+        [ "$(readlink /proc/"$pid"/exe)" = "$bin/$2" ] && ! cmp -s "/proc/$1/cmdline" "/proc/$pid/cmdline" && echo "$pid" && return
     done
     return 1
 }

@@ -39,6 +39,7 @@ typedef struct {
     int fd;                    /* one path a line; inherited */
     char path[32];             /* its name for a program that inherited it */
     size_t n_file, n_left_out; /* left out: outputs and folders that a pattern matched */
+    size_t n_repeated;         /* left out: names of a file that was given already */
     size_t n_url;              /* of those: root://, https:// */
     char first[PATH_MAX];
 } wm_inputs_t;

@@ -12,8 +12,9 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <libgen.h>
-#include <stdio.h>
+#include <search.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,7 +50,25 @@ wm_fault_t wm_setup_limits (wm_error_t *error)
 typedef struct {
     FILE *out;
     wm_inputs_t *inputs;
+    void *seen; /* tree of full names; owns them */
 } list_t;
+
+static int compare_names (const void *a, const void *b)
+{
+    return strcmp (a, b);
+}
+
+/* Returns whether the file was given before, by whatever name.  */
+static bool is_repeated (list_t *list, const char *path)
+{
+    char full[2 * PATH_MAX];
+    char *name = wm_path_full (path, full) ? strdup (full) : NULL;
+    char *const *at = name ? tsearch (name, &list->seen, compare_names) : NULL;
+    const bool is = at && *at != name;
+    if (is || !at)
+        free (name);
+    return is;
+}
 
 static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
 {
@@ -63,6 +82,10 @@ static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
                   path);
         wm_log_sanitize (error->text);
         return WM_EUSAGE;
+    }
+    if (is_repeated (list, path)) {
+        list->inputs->n_repeated++;
+        return WM_OK;
     }
     if (list->inputs->n_file++ == 0) {
         snprintf (list->inputs->first, sizeof list->inputs->first, "%s", path);
@@ -210,7 +233,7 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first,
     memset (self, 0, sizeof *self);
     char *text = NULL;
     size_t bytes = 0;
-    list_t list = { open_memstream (&text, &bytes), self };
+    list_t list = { open_memstream (&text, &bytes), self, NULL };
     if (!list.out)
         return wm_fault (error, WM_EHOST, "no memory for the list of inputs");
     wm_fault_t fault = wm_setup_limits (error);
@@ -222,6 +245,7 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first,
     for (int i = 0; !fault && (name = wm_args_each (args, "input-list", i)); i++)
         fault = add_list (&list, name, error);
     fclose (list.out);
+    tdestroy (list.seen, free);
     if (!fault && !self->n_file)
         fault = wm_fault (error, WM_EUSAGE,
                           self->n_left_out

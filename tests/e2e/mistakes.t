@@ -130,6 +130,11 @@ ok "options that the engine does not heed" mistakes <<EOF
 2|wiremill plan -m m.wmm a.h5 --precision fast --engine onnxruntime|wiremill plan: --precision fast and --engine onnxruntime do not go together: onnxruntime $no_arithmetic; see wiremill plan --help
 2|wiremill work -b ipc:///b --engine openvino --isa avx2|wiremill work: --isa and --engine openvino do not go together: only the engine sparse has instruction sets to choose from; leave one of the two out; see wiremill work --help
 EOF
+run_twice () { timeout 60 wiremill run -m m.wmm -o twice -i a.h5 -i "$PWD/a.h5" ./a.h5 2>&1 | grep -E '^[0-9]+ left out|^wiremill-result' | sed 's/ changed=.*//'; }
+ok "a file given three times counts once" test "$(run_twice)" = $'2 left out: given already\nwiremill-result exit=0 files=1 written=1 held=0 left=0'
+ok "a query, in the name of the verb that was typed" mistakes <<EOF
+2|wiremill sql twice "select * from nosuch"|wiremill sql: no such table: nosuch; \`wiremill sql DIR\` without a query lists the views and their columns
+EOF
 ok "names of options and verbs" mistakes <<EOF
 2|wiremill --verison|wiremill: there is no option '--verison' before a verb (did you mean --version?); see wiremill --help
 2|wiremill --model m.wmm run|wiremill: there is no option '--model' before a verb; see wiremill --help
