@@ -106,6 +106,7 @@ typedef struct {
     bool is_draining;
     bool is_shared; /* it answers once its models are loaded: another gateway does until then */
     bool has_begun, has_loaded;
+    bool ends_empty, is_empty; /* --exit-on-error; no model could be loaded, so that it ends */
 } gateway_t;
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -217,7 +218,13 @@ static void look_loaded (void *argument)
     gateway_t *self = argument;
     wm_loop_t *loop = self->front.loop;
     self->has_loaded = !wm_models_any_loading (self->front.models);
-    if (!begin (self)) {
+    if (self->has_loaded && self->ends_empty && wm_models_none_left (self->front.models)) {
+        fputs ("wiremill gateway: none of its models can be loaded, for the reasons above, so it "
+               "ends; with --exit-on-error false it waits for clients to load one\n",
+               stderr);
+        self->is_empty = true;
+        wm_loop_stop (loop);
+    } else if (!begin (self)) {
         fprintf (stderr, "wiremill gateway: cannot listen: %s\n", strerror (errno));
         wm_loop_stop (loop);
     } else if (!self->has_loaded)
@@ -331,7 +338,7 @@ static int run (gateway_t *self)
     if (rc)
         fprintf (stderr, "wiremill gateway: cannot wait for clients: %s\n", strerror (errno));
     wm_loop_unwatch (&watch);
-    return rc ? WM_EXIT_FAILURE : WM_EXIT_OK;
+    return rc ? WM_EXIT_FAILURE : self->is_empty ? WM_EXIT_INPUT : WM_EXIT_OK;
 }
 
 static int gateway_main (const wm_args_t *args)
@@ -362,6 +369,7 @@ static int gateway_main (const wm_args_t *args)
              !serve (&self, args, &error)) {
         wm_models_start (self.front.models);
         wm_poll_start (self.front.models);
+        self.ends_empty = strcmp (wm_args_text (args, "exit-on-error"), "true") == 0;
         look_loaded (&self);
         tell_systemd (&self);
         code = run (&self);

@@ -33,6 +33,17 @@ bool wm_models_any_loading (const wm_models_t *self)
     return entry;
 }
 
+bool wm_models_none_left (const wm_models_t *self)
+{
+    bool any = false, left = false;
+    for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next) {
+        any |= entry->at_start;
+        for (const wm_version_t *one = entry->version; one; one = one->next)
+            left |= is_loaded (one);
+    }
+    return any && !left;
+}
+
 wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char *version,
                               wm_ks_error_t *error)
 {

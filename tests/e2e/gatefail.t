@@ -111,6 +111,14 @@ start --model "m=$work/m.onnx" --engine cuda || bail "no gateway"
 ok "no such engine: the index tells why" until_true 60 state 'UNAVAILABLE.*the engine cuda cannot run here'
 ok "it ends, too" ends
 unset WM_CUDA_SO
+gone () { ! kill -0 $gateway 2>/dev/null; }
+given_up () { until_true 60 gone && exits 5 wait $gateway && grep -q "$1" "$work/log" && grep -q 'none of its models can be loaded, for the reasons above, so it ends' "$work/log"; } # pattern
+echo "this is no model" >"$work/bad.onnx"
+start --model "bad=$work/bad.onnx" || bail "no gateway"
+ok "a damaged model alone: it ends" given_up "model 'bad' version 1 is not served .*bad.onnx"
+start --model "bad=$work/bad.onnx" --model "m=$work/m.onnx" || bail "no gateway"
+ok "... beside a good one: it serves that" until_true 60 is_ready models/m/ready
+ok "... until it is ended" ends
 
 # A broker that it does not start refuses a session for good (it is another one, of files), while a request waits.
 farm=ipc://$work/farm
@@ -158,10 +166,10 @@ start --model "m=$work/m.onnx" --model-repository "$work/models" --model-control
 ok "a folder named like a --model is left out, and the log tells" grep -q "model 'm' is that of --model; .*models/m is not served" "$work/log"
 ok "it is ready" until_true 60 is_ready health/ready
 ok "it ends again" ends
-start --model-repository "$work/models" --model-control-mode poll || bail "no gateway"
+start --model-repository "$work/models" --model-control-mode poll --exit-on-error false || bail "no gateway"
 ok "damaged, of a followed repository" until_true 60 grep -q "model 'm' version 1 is not served until its files change: " "$work/log"
 ok "that ends" ends
-start --model-repository "$work/models" --model-control-mode none || bail "no gateway"
+start --model-repository "$work/models" --model-control-mode none --exit-on-error false || bail "no gateway"
 ok "damaged, of a fixed one" until_true 60 grep -q "model 'm' version 1 is not served until the gateway is started again: " "$work/log"
 ok "that ends, too" ends
 start --model-repository "$work/none" || bail "no gateway"
