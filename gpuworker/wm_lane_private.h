@@ -111,8 +111,8 @@ void wm_lane_feed (wm_lane_t *self);         /* gives the engine more */
 void wm_lane_give_back (wm_lane_t *self);    /* all batches that do not execute */
 void wm_lane_send_result (wm_task_t *task, void *self);
 
-/* Notes a failure of this machine. Returns the milliseconds from the last but two to it; -1: they are
-   more than failures_ms, or there were not so many.  */
+/* Notes a failure of this machine. Returns the milliseconds from the last but two to it; -1: they
+   are more than failures_ms, or there were not so many.  */
 int64_t wm_lane_note_failure (wm_lane_t *self, int64_t now);
 
 const wm_task_t *wm_lane_executes (const wm_lane_t *self); /* NULL: nothing */

@@ -172,10 +172,9 @@ static void verb_help (const wm_verb_t *verb)
     }
 }
 
-/* ---- man pages -------------------------------------------------------------------------------
-   roff: a line that begins with '.' or '\'' is a request, '-' alone is a hyphen that cannot be
-   copied into a shell.  */
+/* ---- man pages ------------------------------------------------------------------------------- */
 
+/* A line that begins with '.' or '\'' is a request; '-' alone is no hyphen for a shell.  */
 static void roff (const char *text, size_t length)
 {
     if (length && (*text == '.' || *text == '\''))
@@ -546,17 +545,17 @@ static wm_fault_t check_path (const wm_option_t *option, const char *value, wm_e
     const bool may_lack = option->path == WM_PATH_FOLDER || option->may_lack;
     const bool is_folder = option->path == WM_PATH_FOLDER || option->path == WM_PATH_PRESENT;
     const char *name = value, *equals = strchr (value, '=');
+    char path[PATH_MAX];
+    wm_error_t why;
     if (!is_folder && option->path != WM_PATH_READ && option->path != WM_PATH_LIST)
         return WM_OK;
     if (strncmp (option->value, "NAME=", 5) == 0) /* one without =: the verb has the message */
         name = equals ? equals + 1 : "";
-    char path[PATH_MAX];
     if (wm_url_local (name, path))
         return wm_fault (error, WM_EUSAGE, "%.*s%.200s is local: give %.200s", (int) (name - value),
                          value, name, path);
     if (!*name || strcmp (name, "-") == 0 || wm_kind_is_url (name) || strchr (name, '{'))
         return WM_OK;
-    wm_error_t why;
     const char *is = option->text ? wm_kind_name (wm_kind_of (name)) : NULL;
     if (is)
         return wm_fault (error, WM_EUSAGE, "%.300s is %s; %s is needed", name, is, option->text);
@@ -1080,10 +1079,8 @@ const char *wm_args_word (const wm_args_t *self, int i)
 /* The verb of this name; of a program without verbs its only one, whatever the name.  */
 static const wm_verb_t *find_verb (const wm_program_t *program, const char *name)
 {
-    if (!has_verbs (program))
-        return program->verbs[0];
     for (const wm_verb_t *const *v = program->verbs; *v; v++)
-        if (strcmp ((*v)->name, name) == 0)
+        if (!has_verbs (program) || strcmp ((*v)->name, name) == 0)
             return *v;
     return NULL;
 }
