@@ -103,18 +103,20 @@ until_counted () # seconds, number, command...: true once the command prints so 
     done
 }
 
-# A model and events, made once a build and kept: they are the same bytes each time.
-made=$PWD/${WM_BUILD:-build/release}/made
-# What several tests score is made once under its name, by the first test that needs it.
+# A model and events, made once a build and kept: they are the same bytes each time. Each WM_SIZE has its own: a test may want
+# more in a file of the same name.
+made=$PWD/${WM_BUILD:-build/release}/made/${WM_SIZE:-test}
 has () { local c; for c in "$@"; do command -v "$c" >/dev/null || return 1; done; } # all of these commands
-made_once () # file, command...
+# What several tests score is made once under its name, by the first test that needs it.
+made_once () # file, command...; FILE.by holds the command, without this folder's path: a build may be copied or moved
 {
-    local file=$1
+    local file=$1 by
     shift
+    by=${*//"$PWD/"/}
     mkdir -p "$made" && {
         flock 8
-        [ -e "$file" ] || { "$@" && echo "$*" >"$file.by"; } || return 1
-        [ ! -e "$file.by" ] || [ "$*" = "$(cat "$file.by")" ] || bail "$file is by '$(cat "$file.by")', not by '$*': give one of them another name"
+        [ -e "$file" ] || { "$@" && echo "$by" >"$file.by"; } || return 1
+        [ ! -e "$file.by" ] || [ "$by" = "$(cat "$file.by")" ] || bail "$file is by '$(cat "$file.by")', not by '$by': give one of them another name"
     } 8>"$made/lock"
 }
 new_model () # seed or small-seed
