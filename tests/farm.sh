@@ -6,7 +6,12 @@ serve () # options of wiremill broker...: $broker, in $out; $batch_hits hits a b
     broker=$!
     until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 }
-start () { "${farm[@]}" "$@" >"$work/farm" 2>&1 & farm_pid=$!; } # options...
+start () # options...; without what the last farm left to read: `sees` and the log are about this one
+{
+    rm -f "$folder/farm.json" "$work/farm"
+    "${farm[@]}" "$@" >"$work/farm" 2>&1 &
+    farm_pid=$!
+}
 count () { [ "$(jobs_of | wc -l)" = "$1" ]; } # n: so many jobs, by the test's jobs_of
 sees () { grep -q "\"connected\": $1\b" "$folder/farm.json"; } # n
 finishes () # $producer ends, helped by a fast worker, then all jobs do, and the farm has reported no failure

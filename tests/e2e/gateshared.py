@@ -134,7 +134,7 @@ def refused(region, text, code=400, **changes):
 
 def hostile():
     """Keys that name something else, sizes that are not there, tensors outside of their region."""
-    region = Region("r", 4096, register=False)
+    region = Region("r", 16384, register=False)
     secret = os.path.join(sys.argv[2], "secret")
     with open(secret, "wb") as out:
         out.write(bytes(8192))
@@ -154,7 +154,7 @@ def hostile():
     refused(region, "directory", key=f"{KEY}-dir")
     refused(region, "No such file", key=f"{KEY}-none")
     if os.geteuid() == 0:
-        theirs = Region("theirs", 4096, register=False)
+        theirs = Region("theirs", 16384, register=False)
         os.chown(theirs.path, 12345, 12345)
         os.chmod(theirs.path, 0o666)
         refused(theirs, "belongs to user 12345")
@@ -162,9 +162,9 @@ def hostile():
                   {"byte_size": 1 << 70}):
         refused(region, "must be an integer above 0" if sizes != {"byte_size": 1 << 70} else "file's name", **sizes)
     most = (1 << 63) - 1
-    for sizes in ({"byte_size": 4097}, {"offset": 1}, {"byte_size": most, "offset": most}, {"byte_size": most}, {"offset": most, "byte_size": 1}):
-        refused(region, "which has 4096", **sizes)
-    for offset, size in ((1 << 63, 4096), ((1 << 64) - 4096, 4096), (0, 1 << 63), ((1 << 64) - 1, 1)):  # of gRPC: 64 bits without a sign
+    for sizes in ({"byte_size": 16385}, {"offset": 1}, {"byte_size": most, "offset": most}, {"byte_size": most}, {"offset": most, "byte_size": 1}):
+        refused(region, "which has 16384", **sizes)
+    for offset, size in ((1 << 63, 16384), ((1 << 64) - 16384, 16384), (0, 1 << 63), ((1 << 64) - 1, 1)):  # of gRPC: 64 bits without a sign
         call("SystemSharedMemoryRegister", framed(field(1, "r") + field(2, region.key) + field(3, offset) + field(4, size)),
              status=3, text="must be an integer above 0")
     assert json.loads(ask("/v2/systemsharedmemory/status")) == []
@@ -179,7 +179,7 @@ def hostile():
         assert text in http_infer(shape, source, targets, 400)["error"]
         grpc_infer(shape, source, targets, status=3, text=text)
     both("Unable to find", ("none", n))
-    for offset, size in ((4096 - n + 1, n), (most, n), (-4, n), (0, most), (most, most), (0, -1), (4096, n)):
+    for offset, size in ((16384 - n + 1, n), (most, n), (-4, n), (0, most), (most, most), (0, -1), (16384, n)):
         both("Invalid offset + byte size", ("r", size, offset))
         both("Invalid offset + byte size", ("r", n), {OUTPUT: ("r", size, offset)})
     both("Unable to find", ("r", n), {OUTPUT: ("none", 4)})

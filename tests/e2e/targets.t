@@ -243,7 +243,7 @@ full () # program, verb, option, kind
     exits 75 keep call "$1" "$2" "$3" "$own" && says 'No space left on device; free some space there$' && cmp "$work/before" "$own" && [ "$(echo "$work/disk/"*)" = "$work/disk/ballast $own" ]
 }
 mkdir "$work/disk"
-if mount -t tmpfs -o size=24m none "$work/disk" 2>/dev/null; then
+if mount -t tmpfs -o size=64m none "$work/disk" 2>/dev/null; then
     at_exit 'umount -l "$work/disk" 2>/dev/null; finish'
 fi
 for row in "${rows[@]}"; do
