@@ -75,7 +75,7 @@ tells "no room for a folder" "$reason"
 refuses "$reason"
 goes_on
 # A broker that has served ends; there is room for the log of the next one.
-begin later $((32 * 1048576)) && until_true 60 ready || bail "no gateway"
+begin later $(($(stat -c %s "$model") + 16 * 1048576)) && until_true 120 ready || bail "no gateway"
 ok "it is ready, and answers" ask
 fallocate -l $(($(df --output=avail -B1 "$disk" | tail -n 1) - 65536)) "$disk/rest"
 kill -9 "$(pgrep -f "^wiremill-broker .*$disk/")"
