@@ -2,6 +2,7 @@
 # sge.t - wiremill farm on a real Grid Engine: scales, loses jobs, is killed and ended; -notify drains; the same bits.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
+. tests/farm.sh
 . tests/fault/sge.sh
 [ "$(size '' 1 1)" ] || { echo "1..0 # SKIP only make proof runs this"; exit 0; }
 has_sge || { echo "1..0 # SKIP gridengine-master and -exec are not installed, or no network namespace here (make deps-sge)"; exit 0; }
@@ -15,16 +16,11 @@ at_exit finish_sge
 ok "a Grid Engine of one node" sge_up 3
 [ $failures = 0 ] || done_testing
 
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --batch-hits 16 --listen "ipc://$work/b" >"$work/broker" 2>&1 &
-broker=$!
-ok "a broker" until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
+ok "a broker" serve --listen "ipc://$work/b"
 id=$("$bin/wiremill" status "$out" --json | sed -n 's/.*"id": *"\([0-9a-f]\{8\}\).*/\1/p')
 farm=("$bin/wiremill" farm "$out" --system sge --name g --interval 0.5 --worth 0s --idle-timeout 3 --wall-time 1h)
-start () { "${farm[@]}" "$@" >"$work/farm" 2>&1 & farm_pid=$!; } # options...
 slow=(--work-option=--isa --work-option=c) # jobs meet a campaign that is not over yet
 jobs_of () { qstat -g d -xml | tr -d '\n' | sed 's|</job_list>|&\n|g' | sed -n "s|.*<JB_job_number>\([0-9]*\)<.*<JB_name>wm-$id-g<.*<tasks>\([0-9]*\)<.*|\1.\2|p" | sort; }
-count () { [ "$(jobs_of | wc -l)" = "$1" ]; } # n
-sees () { grep -q "\"connected\": $1\b" "$folder/farm.json"; } # n
 counters () { "$bin/wiremill" status "$out" --json | grep -Eo '"(n_fail|duplicate|late|again)": *[0-9]+'; }
 
 dry ()
