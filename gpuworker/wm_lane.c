@@ -127,8 +127,8 @@ static void heartbeat (wm_lane_t *self, int64_t now)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-/* Tells who started this process that it has connected: the farm judges the ends of its jobs by
-   that. Once, by whichever lane is first.  */
+/* Reports to the process's starter that it has connected: the farm judges the ends of its jobs by
+   that. The first lane that connects reports it, once.  */
 static void tell_state (const wm_lane_t *self)
 {
     static atomic_flag is_told = ATOMIC_FLAG_INIT;

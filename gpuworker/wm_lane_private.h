@@ -1,6 +1,6 @@
 /* wm_lane_private.h - what the files of a lane share: wm_lane.c (sessions, time, drain),
-   wm_lane_prepare.c (model and engine), wm_lane_work.c (batches), wm_replay.c. Nobody else includes
-   it.  */
+   wm_lane_prepare.c (model and engine), wm_lane_work.c (batches), wm_replay.c. No other
+   file includes it.  */
 #ifndef WM_LANE_PRIVATE_H
 #define WM_LANE_PRIVATE_H
 

@@ -1,7 +1,8 @@
 /* wm_stride.c - stride scheduling over a handful of lanes of two kinds.
 
    A lane's descriptor is an epoll set of its signal and of `quiet`, which is armed only while the
-   lane waits for nothing else: a set that nobody reads would be ready again and again.  */
+   lane waits for nothing else: otherwise the set would stay
+   ready, because a lane that has other work does not read it.  */
 #include "gpuworker/wm_stride.h"
 
 #include <assert.h>
@@ -32,8 +33,8 @@ typedef struct {
 struct wm_stride_t {
     pthread_mutex_t lock;
     unsigned n_lane;
-    int holder;   /* -1: nobody */
-    int quiet;    /* can be read while no client of other workers waits; -1: nobody tells */
+    int holder;   /* the lane whose turn it is; -1: none */
+    int quiet;    /* can be read while no client of other workers waits; -1: unknown */
     double level; /* what the last holder's kind had spent when its round began */
     account_t kind[KINDS];
     share_t share[];

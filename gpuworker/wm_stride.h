@@ -8,7 +8,7 @@
    the least computing time divided by its weight is next. One that waits again after a pause starts
    level with the others: it has no claim to the time it missed.
 
-   Clients of other workers on the same CPUs count, too, where a descriptor tells of them
+   Clients of other workers on the same CPUs count, too, where a descriptor reports them
    (wm_stride_await): while they wait no round of a bulk campaign begins, but for its share of the
    time in which this worker's own clients compute.
 
@@ -28,8 +28,8 @@ typedef struct wm_stride_t wm_stride_t;
 wm_stride_t *wm_stride_new (unsigned n_lane, const unsigned *weight, unsigned bulk_percent);
 void wm_stride_destroy (wm_stride_t **self_p);
 
-/* Tells that this lane's broker serves clients. Before the lane's first request; a lane is of a
-   bulk campaign otherwise.  */
+/* Notes that this lane's broker serves clients. Call it before the lane's first request; otherwise
+   a lane is of a bulk campaign.  */
 void wm_stride_serves_clients (wm_stride_t *self, unsigned lane);
 
 /* Lends a descriptor that can be read while no client of another worker waits. Once, before the

@@ -28,7 +28,7 @@ typedef struct {
     int quiet;             /* can be read while no client of other workers waits; -1: none */
     const char *engine;
     const char *cache; /* folder of models; NULL: wm_cache_default */
-    const char *state; /* file that tells a farm that it connected; NULL: none */
+    const char *state; /* written once connected, for a farm; NULL: none */
     int threads, pin;
     double idle_s, wall_s; /* drain after so long without work, after so long in all; 0: never */
     double give_up_s;      /* leave after so long without a broker */

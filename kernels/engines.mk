@@ -29,7 +29,7 @@ $(ONNXRUNTIME_FETCHED)/.unpacked:
 # What a wheel of wiremill advises to install.
 %/wm_engines.o: CPPFLAGS += -DWM_OPENVINO_VERSION='"$(OPENVINO_VERSION)"' \
     -DWM_ONNXRUNTIME_VERSION='"$(ONNXRUNTIME_VERSION)"'
-# Its TBB opens a library with RTLD_DEEPBIND, which sanitizers refuse, unless this variable tells TBB of them.
+# Its TBB opens a library with RTLD_DEEPBIND, which sanitizers refuse, unless this variable announces them to TBB.
 export TBB_ENABLE_SANITIZERS := 1
 # Tests call ONNX Runtime in Python, which sends telemetry without this.
 export ORT_DISABLE_TELEMETRY := 1

@@ -153,8 +153,8 @@ bool wm_device_rule (uint32_t i, wm_rule_t *rule);
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error);
 
-/* Tells the device that batches will lie in this memory until it is destroyed: a GPU pins it and
-   copies from there. WM_EHOST: it cannot; then batches need one more copy on the host.  */
+/* Announces to the device that batches will lie in this memory until it is destroyed: a GPU pins it
+   and copies from there. WM_EHOST: it cannot; then batches need one more copy on the host.  */
 wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, wm_error_t *error);
 
 /* Returns the hits needed to saturate the device in one call, of a GPU in one launch. 0: several

@@ -149,7 +149,7 @@ wm_fault_t wm_record_size (const wm_record_t *self, size_t *bytes, wm_error_t *e
 size_t wm_record_encode (wm_record_t *self, uint64_t segment, uint64_t offset, uint8_t *buffer);
 
 /* Checks whether a head lies at `buffer` (WM_RECORD_HEAD_BYTES readable): returns the size of the
-   whole record, or 0 if this is none. Cheap: never reads past the head.  */
+   whole record, or 0 if it is not a head. Cheap: never reads past the head.  */
 size_t wm_record_peek (const uint8_t *buffer, uint64_t segment, uint64_t offset);
 
 /* Checks the whole record at `buffer` (`bytes` readable) and decodes it; its pointers lend into

@@ -196,7 +196,7 @@ static bool take_gpu (wm_control_t *control, int line, const wm_model_t *model,
                       const wm_spec_t *spec, wm_device_t **device, wm_device_t **judge,
                       wm_error_t *error)
 {
-    control->gpu = WM_GPU_TRIED; /* from here on a driver may crash, or hang for ever */
+    control->gpu = WM_GPU_TRIED; /* from here on a driver may crash, or never return */
     if (wm_device_gpu_shows (error) &&
         !open_engine (control, "cuda", line, model, spec, device, judge, error) &&
         !wm_device_self_test (*device, error)) {

@@ -486,7 +486,7 @@ wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, uint64_t *slot, wm_error_t 
     if (self->killed_ms && now - self->killed_ms > wm_times ()->engine_ms + HANG_MS_MIN) {
         wm_fault (error, WM_EHOST, "process %d %s, but does not end: its driver hangs",
                   (int) self->pid, self->why);
-        self->pid = 0; /* it may stay for ever, so nobody waits for it */
+        self->pid = 0; /* never reaped: stuck in the driver */
         return WM_SCORER_HOPELESS;
     }
     return WM_SCORER_NOTHING;

@@ -4,7 +4,7 @@
    When wm_scorer_fd is readable, or at the next tick, wm_scorer_poll reports what happened. The
    process may end at any time; then wm_scorer_poll names the slot it was scoring, and the next call
    starts another process, which takes the slots that are READY. If it was scoring several slots
-   together, nobody knows which one it died of: they become READY again and are scored one by one.
+   together, any of them may be the cause: they become READY again and are scored one by one.
    The scorer kills a process that has not finished a hit for engine_ms, or for ten times as long as
    its self-test took.
 

@@ -297,7 +297,7 @@ typedef struct {
     float alpha; /* by default */
 } act_t;
 
-/* The row of a node that is an activation; NULL: it is none.  */
+/* The row of a node that is an activation; NULL: it is not one.  */
 static const act_t *find_act (const walk_t *self)
 {
     static const act_t table[] = {

@@ -3,7 +3,7 @@
 
    A warp takes a row of positions. Its lanes look at a column of cells each, once for each row of
    the kernel; two ballots tell which of 64 columns hold anything but the zero level, and shifting
-   them by the kernel's columns tells which of 32 positions see such a cell. The active ones get
+   them by the kernel's columns shows which of 32 positions see such a cell. The active ones get
    neighbouring entries of the list, in the order of columns, and their numbers go to shared memory;
    then the block's threads share what its warps found, 8 filters of a position each, so that
    lanes beside each other write one entry: float32, fused, from the bias on, rows, columns

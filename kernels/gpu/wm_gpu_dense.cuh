@@ -198,7 +198,7 @@ typedef struct {
 } wm_gpu_sums_t;
 
 /* A step's 16 weights' columns of the checksum, for the tensor cores: of the factor's rows 0 to 3,
-   and once more in rows 4 to 7, whose sums nobody reads.  */
+   and once more in rows 4 to 7, whose sums are not used.  */
 WM_GPU_CODE void wm_gpu_dense_check (uint32_t e[4], wm_gpu_near_t panel, uint32_t k, uint32_t lane)
 {
     uint32_t word[2];
@@ -408,8 +408,8 @@ WM_GPU_CODE void wm_gpu_dense_write_floats (wm_gpu_at_t at, const wm_gpu_sums_t 
 /* ---- a block --------------------------------------------------------------------------------- */
 
 /* n_row rows from `first` on, which were looked at. Behind it other rows may be looked at without
-   another barrier: the loop's last one stands behind all copies, so nobody reads live and entry any
-   more, and wm_gpu_dense_look meets before it writes groups.  */
+   another barrier: the loop's last one stands behind all copies, so no thread reads live and entry
+   any more, and wm_gpu_dense_look meets before it writes groups.  */
 WM_GPU_CODE void wm_gpu_dense_rows (const wm_gpu_dense_t *args, wm_gpu_dense_shared_t s,
                                     wm_gpu_at_t at, wm_gpu_by_t by, uint32_t first, uint32_t n_row,
                                     wm_gpu_sums_t *sums)

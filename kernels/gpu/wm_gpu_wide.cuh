@@ -18,7 +18,7 @@
    copy to such planes takes the multiprocessor a cycle for each 32 bytes, zeros too: these are
    copied only over what the place had before.
 
-   At step t, behind the block's barrier, stage t has landed and nobody reads stage t - 2 any more:
+   At step t, behind the block's barrier, stage t has landed and no thread reads stage t - 2 now:
    the feeding warpgroups begin the copies of step t + stages - 2 into that one, the others begin to
    multiply stage t and wait until stage t - 1 is done.
 

@@ -561,7 +561,7 @@ const void *wm_model_original (const wm_model_t *self, size_t *bytes)
 uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const float **scores)
 {
     const uint8_t *base = (const uint8_t *) self->header;
-    const uint32_t n = self->header->n_known; /* without any nobody has checked the offsets */
+    const uint32_t n = self->header->n_known; /* 0: the offsets are unchecked */
     *inputs = n ? (const float *) (base + self->header->known_inputs) : NULL;
     *scores = n ? (const float *) (base + self->header->known_scores) : NULL;
     return n;

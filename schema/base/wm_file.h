@@ -60,7 +60,7 @@ wm_fault_t wm_digest_finish (wm_digest_t **self_p, uint8_t digest[32], wm_error_
 /* SHA-256 of a file, hex (65 bytes with NUL).  */
 wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error);
 
-/* Fills in what changes when somebody writes to a file: "device:inode:bytes:mtime:ctime". A process
+/* Fills in what changes when a file is written to: "device:inode:bytes:mtime:ctime". A process
    that has just checked a file passes this to another, which then need not check it again. false:
    there is no such file; it was written within two seconds, so that one more write might not show;
    or it is on a network, whose attributes may be old.  */

@@ -23,7 +23,7 @@ int wm_folder_sync (const char *path);
    without fsync of folders, are passed over: only a failed write is -1 and errno.  */
 int wm_folder_sync_parent (const char *path);
 
-/* Name of the network file system that holds `path`: locks and fsync are promises of somebody else
+/* Name of the network file system that holds `path`: locks and fsync are promises of a server
    there. NULL: a local one, or unknown.  */
 const char *wm_folder_network (const char *path);
 

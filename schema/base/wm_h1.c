@@ -77,7 +77,7 @@ static bool decode (char *path)
     return true;
 }
 
-/* "/path?query", "*" or "http://host/path". False: it is none of them.  */
+/* "/path?query", "*" or "http://host/path". False: any other form.  */
 static bool take_target (wm_h1_t *self, char *target)
 {
     const size_t scheme = strncasecmp (target, "http://", 7) == 0    ? 7

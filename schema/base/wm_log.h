@@ -22,8 +22,8 @@ void wm_log_start (void);
 /* Gives the next line of this thread a level, in the journal; without it WM_LOG_INFO.  */
 typedef enum {
     WM_LOG_ERROR = 3,   /* the program cannot go on */
-    WM_LOG_WARNING = 4, /* somebody should look */
-    WM_LOG_NOTICE = 5,  /* somebody may want to know */
+    WM_LOG_WARNING = 4, /* a person should look */
+    WM_LOG_NOTICE = 5,  /* normal, but worth a person's notice */
     WM_LOG_INFO = 6
 } wm_log_level_t;
 void wm_log_level (wm_log_level_t level);

@@ -1,6 +1,6 @@
-/* wm_systemd.h - tells systemd how a service is (sd_notify), where systemd started it: datagrams to
-   the socket that NOTIFY_SOCKET names; and takes the sockets that systemd listens on for it
-   (sd_listen_fds). Elsewhere nothing happens.
+/* wm_systemd.h - reports a service's state to systemd (sd_notify), where systemd started it:
+   datagrams to the socket that NOTIFY_SOCKET names; and takes the sockets that systemd listens on
+   for it (sd_listen_fds). Elsewhere nothing happens.
 
    Nothing here waits: what systemd does not take at once is sent again later, but for what is said
    at the end. Thread: one.  */

@@ -25,7 +25,7 @@ bool wm_url_local (const char *url, char path[PATH_MAX]);
    user:password@, of http also user@. Other text stays as it is.  */
 void wm_url_redact (char *text);
 
-/* This user's folder for copies of inputs where nobody named one.  */
+/* This user's folder for copies of inputs where the user named none.  */
 void wm_url_scratch (char path[PATH_MAX]);
 
 #endif

@@ -1,6 +1,6 @@
 /* wm_confine.c - seccomp: which system calls stay. The filter is a list of what no reader of files
    needs, not of what it needs: libraries and their later versions call what they like, and a list
-   of that would fail on somebody's machine. Calls that are newer than this file are refused as
+   of those would be incomplete on some machine. Calls that are newer than this file are refused as
    unknown (ENOSYS), and libraries do without them.  */
 #include "schema/confine/wm_confine.h"
 #include "schema/confine/wm_confine_private.h"

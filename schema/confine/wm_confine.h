@@ -21,7 +21,7 @@
 enum { WM_CONFINE_NO_NET = 0, WM_CONFINE_TCP = 1, WM_CONFINE_IPC = 2 };
 
 /* Takes away system calls, core files, root's powers but those over files, and more private memory
-   than this machine has. `who` (lent for ever) begins the log's lines. Repeating it takes away
+   than this machine has. `who` (must stay valid) begins the log's lines. Repeating it takes away
    more, never less.  */
 void wm_confine_calls (const char *who, unsigned sockets);
 

@@ -847,7 +847,7 @@ static bool takes_bytes (const wm_option_t *option)
     return strcmp (option->value, "BYTES") == 0;
 }
 
-/* Reads a whole number; of BYTES also with a unit: 64M. false: it is none, or too large.  */
+/* Reads a whole number; of BYTES also with a unit: 64M. false: not a number, or too large.  */
 static bool read_whole (const wm_option_t *option, const char *text, long *number)
 {
     static const char units[] = "KMG";
@@ -1161,7 +1161,7 @@ static int run_program (const wm_program_t *program, int argc, char **argv)
         return WM_EXIT_OK;
     }
     if (strcmp (name, "help") == 0 && argc > 2 && !is_help (argv[2])) {
-        char *words[] = { argv[2], (char *) (uintptr_t) "--help", NULL }; /* nobody writes there */
+        char *words[] = { argv[2], (char *) (uintptr_t) "--help", NULL }; /* never written to */
         return run_verb (program, 2, words);
     }
     if (!*name || is_help (name) || strcmp (name, "help") == 0) {

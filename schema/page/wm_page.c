@@ -21,8 +21,8 @@ const char *wm_page_count (int64_t n, char text[32])
     return text;
 }
 
-/* The style aligns numbers to the right and gives all digits one width. The security policy tells
-   the browser to run no script and to load nothing from elsewhere, whatever a label contains.  */
+/* The style aligns numbers to the right and gives all digits one width. The security policy has
+   the browser run no script and load nothing from elsewhere, whatever a label contains.  */
 static const char head[] =
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "

@@ -1,8 +1,8 @@
 /* wm_client_key.c - see wm_client_private.h.
 
-   libzmq tells a refused client nothing but an event on its socket's monitor. A broker answers 400
-   for a key that it does not know for this role and 500 for one that is over; what it cannot
-   decrypt it closes.  */
+   A refused client gets nothing from libzmq but an event on its socket's monitor. A broker answers
+   400 for a key that it does not know for this role and 500 for one that is over; a connection that
+   it cannot decrypt it closes.  */
 #include "schema/session/wm_client_private.h"
 #include "schema/wm_limits.h"
 

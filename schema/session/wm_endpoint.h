@@ -43,7 +43,7 @@ json_t *wm_endpoint_list (const char *text);
 /* Reads such a file. WM_EAGAIN: there is none, or it is damaged; *error explains.  */
 wm_fault_t wm_endpoint_read (wm_endpoint_t *self, const char *path, wm_error_t *error);
 
-/* Returns whether the file was written on this machine, as far as the host name tells.  */
+/* Returns whether the file was written on this machine, as far as the host name shows.  */
 bool wm_endpoint_is_here (const wm_endpoint_t *self);
 
 /* Joins the addresses to try from here: at most WM_ADDRESSES_MAX that fit `bytes`. WM_EAGAIN: none

@@ -2,8 +2,8 @@
 
    The line is "wm1-" and 128 letters and digits (no i, l, o, u; case does not matter): the key's
    role, id and expiry, a secret of 32 bytes, the campaign's public key and a checksum, so that a
-   program tells a mistyped line from a key that the broker does not admit. The broker does not have
-   the secret: it keeps the public key that is derived from it (wm_keys.h).
+   program distinguishes a mistyped line from a key that the broker does not admit. The broker does
+   not have the secret: it keeps the public key that is derived from it (wm_keys.h).
 
    A secret is never in an argument, an environment, a log or a core file: files are read when a
    session is opened (so that a rotated key is found without a restart), what was read is locked in

@@ -2,7 +2,7 @@
 
    In the campaign's folder, all of mode 600:
      server-key    the broker's private key, made once
-     keys          the table: who may join. Public keys only, so nobody who reads it can join
+     keys          the table: who may join. Public keys only: reading it lets no one join
      join-worker, join-producer, join-operator, join-monitor   the newest key of each role
 
    The table is text, its fields separated by tabs; times are seconds of 1970, 0: none:
