@@ -5,7 +5,6 @@
 #define WM_DEFAULTS_H
 
 #include <stdint.h>
-#include <string.h>
 
 #define WM_DEFAULT_TEXT_(x) #x
 #define WM_DEFAULT_TEXT(name) WM_DEFAULT_TEXT_ (name)
@@ -36,11 +35,7 @@
 #define WM_DEFAULT_BATCH_HITS 16384
 #define WM_DEFAULT_BATCH_GENERAL 4096
 
-static inline double wm_default_error (const char *precision)
-{
-    return strcmp (precision, "fast") == 0    ? WM_DEFAULT_ERROR_FAST
-           : strcmp (precision, "split") == 0 ? WM_DEFAULT_ERROR_SPLIT
-                                              : WM_DEFAULT_ERROR_FP32;
-}
+/* Allowed error of a score at this precision: "fp32", "split" or "fast".  */
+double wm_default_error (const char *precision);
 
 #endif

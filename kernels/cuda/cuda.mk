@@ -67,7 +67,7 @@ $(B)/obj/kernels/gpu/compile: kernels/gpu/compile.c
 	$(Q)$(CC) $(CPPFLAGS) $(CUDA_I) $(CFLAGS) $< -o $@ -ldl
 $(CUDA_IMAGES): $(B)/obj/kernels/gpu/image-%.o: kernels/gpu/wm_gpu_kernels.cu $(wildcard kernels/gpu/*.cuh \
     kernels/gpu/wm_gpu_args.h) \
-    kernels/patch/wm_image.h kernels/model/wm_model.h schema/base/wm_file.h tests/gpu/ptxas.sh \
+    kernels/patch/wm_image.h kernels/patch/wm_spec.h kernels/model/wm_model.h schema/base/wm_file.h tests/gpu/ptxas.sh \
     $(B)/obj/kernels/gpu/compile | $(NVRTC)/.unpacked
 	@echo "  NVRTC $< for $*"
 	$(Q)$(B)/obj/kernels/gpu/compile $< $* $(@:.o=.s) $(NVRTC_PAIRS)

@@ -9,7 +9,6 @@
 #define WM_SPEC_H
 
 #include "schema/base/wm_fault.h"
-#include "schema/wm_defaults.h"
 
 #include <stddef.h>
 #include <stdint.h>
