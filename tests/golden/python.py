@@ -2,7 +2,7 @@
 
 usage: python.py CALLS MODEL.wmm MODEL.onnx GENERAL.wmm EVENTS.h5 WORK [ENGINE...]
 
-GENERAL is scored by each general ENGINE that is built; none: GENERAL is "".
+GENERAL is scored by each general ENGINE that is built; with "" the tests of it are skipped.
 CALLS is the C program of tests/lib/calls.c: the scores must be its, bit for bit.
 """
 import copy
@@ -286,7 +286,7 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "not an output"):
             wiremill.read(EVENTS)
 
-    @unittest.skipUnless(ENGINES, "no general engine is built here")
+    @unittest.skipUnless(GENERAL, "no model of the general engine is given")
     def test_a_general_model_finds_the_packages_of_its_engines(self):
         for engine in ENGINES:
             with self.subTest(engine), wiremill.Model(GENERAL, engine=engine) as model:

@@ -53,7 +53,8 @@ fi
 general= engines=()
 for engine in openvino onnxruntime; do [ ! -e "$build/lib/wm_$engine.so" ] || engines+=("$engine"); done
 if [ ${#engines[@]} != 0 ]; then
-    "$bin/wiremill" import --general "$made/model-small-1.onnx" -o "$work/general.wmm" >&2 && general=$work/general.wmm
+    "$bin/wiremill" import --general "$made/model-small-1.onnx" -o "$work/general.wmm" >&2 || bail "no general model"
+    general=$work/general.wmm
 fi
 # Folders that have the packages openvino and onnxruntime: their unpacked wheels.
 packages=$(readlink -f "$build/lib/openvino")/../..
