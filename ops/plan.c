@@ -20,7 +20,7 @@
 
 #define WIDTH 80
 #define ROWS_MAX 12u   /* 1, 4, 16 ... WM_PEERS_MAX workers, GPUs */
-#define HITS_MOST 1e15 /* a campaign of more is a mistake of somebody's */
+#define HITS_MOST 1e15 /* a campaign of more is a mistake in the options */
 
 /* clang-format off */
 static const wm_option_t options[] = {

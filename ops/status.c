@@ -271,7 +271,7 @@ typedef struct {
     bool json;
 } files_t;
 
-/* A name in so many columns: its end, which tells it from others.  */
+/* A name in so many columns: its end, which distinguishes it.  */
 static void show_name (const char *name, int width, bool is_cut)
 {
     const int length = (int) strlen (name);

@@ -41,7 +41,7 @@ static inline void take_isa (const wm_args_t *args)
         setenv ("WM_ISA", wm_args_text (args, "isa"), 1);
 }
 
-/* Refuses a --check-share that is none.  */
+/* Refuses a --check-share that is not a share.  */
 static inline bool wm_share_refused (const wm_args_t *args)
 {
     double share;

@@ -304,7 +304,7 @@ static double number_or_nan (const json_t *one, const char *name)
     return json_is_real (number) ? json_real_value (number) : (double) NAN;
 }
 
-/* Each row that differs, and what tells which of the two is wrong.  */
+/* Each row that differs, and what shows which of the two is wrong.  */
 static void show_bad (const verify_t *self)
 {
     size_t i;
@@ -530,7 +530,7 @@ static void note_write (const verify_t *self, char note[PATH_MAX + 256])
         snprintf (note + at, PATH_MAX + 256 - (size_t) at, "every digest is as it was written.");
 }
 
-/* Compares the outputs that are as they were written with what somebody else computed. The exit
+/* Compares the outputs that are as they were written with independently computed scores. The exit
    code of wiremill-producer compare.  */
 static int against (const verify_t *self, const wm_args_t *args)
 {

@@ -226,7 +226,7 @@ void wm_account_file (FILE *out, const json_t *status, json_t *file, const char 
     show_file (out, status, file);
 }
 
-/* Inputs that hold scores which nobody compared, of a worker whose scores were wrong.  */
+/* Inputs that hold scores that were not compared, of a worker whose scores were wrong.  */
 static void show_earlier (FILE *out, const json_t *status, const json_t *named)
 {
     char n[32];

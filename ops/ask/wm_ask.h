@@ -53,7 +53,7 @@ wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, wm_error_t *e
 /* Sends STATUS on an open operator session. WM_EAGAIN: the session ended.  */
 wm_fault_t wm_ask_send (wm_client_t *client);
 
-/* The reply in the client's last message, NULL if it is none; the caller's.  */
+/* The reply in the client's last message, NULL if it is no reply; the caller's.  */
 json_t *wm_ask_reply (const wm_client_t *client);
 
 /* Both, waiting at most timeout_ms. *owed (NULL if the session asks once) counts the answers that

@@ -239,7 +239,7 @@ static void keep (bench_t *self, json_t *point, int code)
 }
 
 /* Runs a program, whose standard input is the output of `before` (NULL: ours). Reads its standard
-   output as JSON into *answer (NULL: it is none). Returns its exit code.  */
+   output as JSON into *answer (NULL: it is not JSON). Returns its exit code.  */
 static int ask_program (const char *const before[], const char *const argv[], json_t **answer)
 {
     int in[2] = { -1, -1 }, out[2];

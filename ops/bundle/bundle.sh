@@ -8,7 +8,7 @@
 #   lib/       every library that they link, libc included; engines; openvino/, onnxruntime/
 #   sdk/       libwiremill for programs of the host, its header, and links to what it links but for the C library
 #   share/     manual pages, bash completion
-#   licenses/  of wiremill, and of each package whose files are here, as the distribution states them; `files` tells
+#   licenses/  of wiremill, and of each package whose files are here, as the distribution states them; `files` names
 #              which file came with which package
 # Nothing of the host is used but its kernel, /proc and /dev.
 set -eu -o pipefail

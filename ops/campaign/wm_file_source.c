@@ -48,7 +48,7 @@ static void report (const wm_file_source_t *self, const char *format, ...)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* What tells files apart: the real path, or the URL without its tokens, which may differ from one
+/* The key of a file: the real path, or the URL without its tokens, which may differ from one
    offer to the next. NULL: no memory.  */
 static char *identity (const char *pfn)
 {
@@ -299,7 +299,7 @@ static void give_up (wm_file_source_t *self, int code)
 }
 
 /* A call that brought nothing of use. Whole lines that it printed beside are not taken: the
-   workflow system offers again what nobody lists as processed.  */
+   workflow system offers again what is not listed as processed.  */
 static void failed (wm_file_source_t *self, const char *how, bool is_final)
 {
     const int64_t pause_ms = wm_times ()->stage_wait_ms << self->tries;

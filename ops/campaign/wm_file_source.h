@@ -9,7 +9,7 @@
    process was killed is found, too. Its standard error is ours. It fails by an exit code, a signal
    or a time limit; after such a failure the feed runs it again, FEED_TRIES_MAX times in all. If the
    command prints anything but one such line, or repeats old files too often, the feed stops calling
-   it at once: each further call might take a file that nobody processes.
+   it at once: each further call might take a file that is then never processed.
 
    Without the command it has the files that were given otherwise, each a PFN. Thread: one.  */
 #ifndef WM_FILE_SOURCE_H

@@ -26,7 +26,7 @@ static int64_t ns_of (struct timespec time)
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* Ours alone to write: not a link, and nobody else's.  */
+/* Ours alone to write: not a link, and no other user's.  */
 static bool is_ours (const struct stat *status, mode_t kind)
 {
     return (status->st_mode & S_IFMT) == kind && status->st_uid == geteuid () &&

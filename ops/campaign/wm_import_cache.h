@@ -47,7 +47,7 @@ void wm_import_cache_remember (const wm_import_cache_t *self, const char *path,
                                const struct stat *before, const char *hex);
 
 /* Fills in the path of the .wmm that this build made of `model`. false: none is kept. Warns of one
-   that somebody else made.  */
+   that another user made.  */
 bool wm_import_cache_find (const wm_import_cache_t *self, const char *model, char path[PATH_MAX]);
 
 /* Fills in the SHA-256 of an opened .wmm of which a copy is kept. false: not known.  */

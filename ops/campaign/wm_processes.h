@@ -46,7 +46,7 @@
 #define WM_PROCESSES_SENDERS_MAX 4
 #define WM_PROCESSES_BULK_MAX 15 /* one less than a worker serves brokers */
 
-/* A producer, and what it tells (producer/session/wm_produce_input.c).  */
+/* A producer, and what it reports (producer/session/wm_produce_input.c).  */
 typedef struct {
     wm_child_t child;
     wm_inputs_t inputs;

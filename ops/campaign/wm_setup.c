@@ -324,7 +324,7 @@ static bool model_patch (const wm_model_t *model, const wm_spec_t *spec, uint32_
     return patch[0] <= most && patch[1] <= most;
 }
 
-/* A patch that nobody chose is the model's own; one that was chosen must be what the model
+/* A patch that was not chosen is the model's own; one that was chosen must be what the model
    takes.  */
 static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t *model,
                              bool is_chosen, bool is_file, wm_error_t *error)

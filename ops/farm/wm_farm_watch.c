@@ -73,7 +73,7 @@ static FILE *open_log (const wm_farm_watch_t *self, const char *job, char path[P
     return fopen (path, "re");
 }
 
-/* Whether a job's worker has connected, as its --state-file tells.  */
+/* Whether a job's worker has connected, as its --state-file shows.  */
 static bool has_connected (const wm_farm_watch_t *self, const char *job)
 {
     char path[PATH_MAX + 64];
@@ -196,7 +196,7 @@ static void miss (wm_farm_watch_t *self, const wm_farm_job_t *job)
 }
 
 /* What missing jobs left may still appear. One that was neither seen running nor has a log was
-   removed by somebody before it began.  */
+   removed from the queue before it began.  */
 static void judge_missing (wm_farm_watch_t *self)
 {
     char path[PATH_MAX + 64];

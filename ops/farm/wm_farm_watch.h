@@ -2,7 +2,7 @@
 
    The batch system lists the jobs there are, the broker the workers that are connected (a worker's
    label ends in "/JOB"), and a job that ended left its exit code in FOLDER/end. Its worker's
-   --state-file, FOLDER/log/JOB.json, tells whether it had connected. A job that is gone without a
+   --state-file, FOLDER/log/JOB.json, states whether it had connected. A job that is gone without a
    trace and had not connected has failed, too, but only after a while: a shared folder shows files
    late. Nothing is decided by the text of a log or of a reason. Thread: one.  */
 #ifndef WM_FARM_WATCH_H

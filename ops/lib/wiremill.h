@@ -15,7 +15,7 @@
    or 1 and a model of the EmTrkMichelId family each call computes in the thread that calls, takes
    no lock, and starts no thread: eight threads that call score eight times as much. Any other
    engine, and `threads` above 1, has threads of its own, and calls of one handle take turns.
-   wiremill_open and wiremill_close: from any thread; nobody may use a handle that is being closed.
+   wiremill_open and wiremill_close: from any thread; none may use a handle that is being closed.
 
    fork: a handle whose calls compute in the calling thread works in the child, too. Another handle
    returns WIREMILL_USAGE there ("opened before fork"); open the model again in the child. Closing
@@ -53,7 +53,7 @@ extern "C" {
 /* Who must act.  */
 typedef enum {
     WIREMILL_OK = 0,
-    WIREMILL_AGAIN = 1, /* nobody: no memory now, a full disk; try later */
+    WIREMILL_AGAIN = 1, /* no one: no memory now, a full disk; try later */
     WIREMILL_INPUT = 3, /* the model's file or the patches are bad; the same again never works */
     WIREMILL_HOST = 4,  /* this machine: an engine is missing, a file cannot be read, no memory */
     WIREMILL_USAGE = 5  /* the caller: a wrong argument; no such file */
@@ -158,7 +158,7 @@ const char *wiremill_status_text (uint8_t status);
    If the helper is killed, calls that wait return WIREMILL_HOST, and the next wiremill_submit
    starts another one. The client has one thread of its own, which gets no signals.
 
-   Threads: any number of threads may use one client, or several; nobody may use one that is being
+   Threads: any number of threads may use one client, or several; none may use one that is being
    closed. fork: in a child calls return WIREMILL_USAGE: connect again there. Closing is allowed. */
 typedef struct wiremill_client_t wiremill_client_t;
 
@@ -209,14 +209,14 @@ wiremill_fault_t wiremill_poll (wiremill_client_t *self, uint64_t ticket, size_t
 
 /* Waits until the patches of a ticket are answered, at most timeout_ms (below 0: without a limit),
    copies scores (n, n_output) and status (n, or NULL), and ends the ticket. One thread may wait for
-   a ticket. WIREMILL_OK: status tells what became of each patch. WIREMILL_AGAIN: not within
-   timeout_ms; nothing is written, the ticket stays, the text tells what the client waits for.
+   a ticket. WIREMILL_OK: status states what became of each patch. WIREMILL_AGAIN: not within
+   timeout_ms; nothing is written, the ticket stays, the text names what the client waits for.
    WIREMILL_HOST: they were not all scored, the text explains; all scores are NaN, all status HELD,
    and the ticket is over.  */
 wiremill_fault_t wiremill_wait (wiremill_client_t *self, uint64_t ticket, int timeout_ms,
                                 float *scores, uint8_t *status, wiremill_error_t *error);
 
-/* Ends a ticket whose scores nobody wants. Unknown ones are passed over.  */
+/* Ends a ticket whose scores are no longer wanted. Unknown ones are passed over.  */
 void wiremill_forget (wiremill_client_t *self, uint64_t ticket);
 
 /* Scores n patches as wiremill_score does, by the broker: submits, and waits. Any n.  */

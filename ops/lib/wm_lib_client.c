@@ -187,7 +187,7 @@ static void write_some (wiremill_client_t *self)
     const size_t head = sizeof (wm_library_frame_t);
     for (;;) {
         pthread_mutex_lock (&self->lock);
-        batch_t *batch = self->first; /* nobody else removes it while the helper lives */
+        batch_t *batch = self->first; /* no other thread removes it */
         pthread_mutex_unlock (&self->lock);
         if (!batch)
             return;
@@ -228,7 +228,7 @@ static void *io_main (void *argument)
         if (poll (items, 2, -1) < 0 && errno != EINTR)
             break; /* no memory in the kernel */
         if (items[1].revents && read (self->wake, &count, sizeof count) < 0)
-            count = 0; /* somebody woke it twice */
+            count = 0; /* nothing left to read */
         if (items[0].revents & POLLOUT)
             write_some (self);
         if (items[0].revents & (POLLIN | POLLHUP | POLLERR) && !read_some (self))
@@ -266,7 +266,7 @@ static void io_end (wiremill_client_t *self)
     self->got = 0;
 }
 
-/* Starts a helper, and io for it. Without the lock; nobody else does so at the same time.  */
+/* Starts a helper, and io for it. Without the lock; no other thread does so at the same time.  */
 static wm_fault_t helper_start (wiremill_client_t *self, wm_error_t *error)
 {
     wm_library_facts_t facts;

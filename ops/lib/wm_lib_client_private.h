@@ -4,7 +4,7 @@
    A submission becomes a ticket, which has the room for its scores, and batches of its finite
    patches. One thread of a client, io, is the only one that touches the socket: it writes batches,
    whose values it then frees, and puts results into their tickets. Everything else is under `lock`;
-   `changed` is signalled after each change that somebody may wait for.
+   `changed` is signalled after each change that a thread may wait for.
 
    `life` counts helpers. When one ends, all that is under way fails, and the next submission starts
    another. A ticket is freed when it was waited for or forgotten, and its last batch is answered.
@@ -23,7 +23,7 @@ typedef struct {
     uint64_t number;
     size_t n, n_left;  /* patches; not answered */
     size_t n_batch;    /* not answered */
-    bool is_forgotten; /* nobody wants it */
+    bool is_forgotten; /* no longer wanted */
     float *scores;     /* (n, n_output) */
     uint8_t *status;   /* (n) */
     wm_error_t error;
@@ -67,7 +67,7 @@ struct wiremill_client_t {
     size_t got; /* bytes, of the frame and its body */
 };
 
-/* Frees a ticket that nobody knows; NULL-safe.  */
+/* Frees a ticket that no batch refers to; NULL-safe.  */
 void wm_lib_ticket_free (ticket_t *ticket);
 
 /* Returns the ticket of this number; NULL: there is none.  */
@@ -76,7 +76,7 @@ ticket_t *wm_lib_ticket_of (const wiremill_client_t *self, uint64_t number);
 /* Its caller is done with it.  */
 void wm_lib_ticket_end (wiremill_client_t *self, ticket_t *ticket);
 
-/* Tells io that there is something to write, or that the client closes.  */
+/* Wakes io: there is something to write, or the client closes.  */
 void wm_lib_wake (const wiremill_client_t *self);
 
 /* Starts a helper if there is none; gives the lock back meanwhile.  */

@@ -1,4 +1,4 @@
-/* wm_lib_helper.c - starts the helper process of a client, and reads what it tells first.
+/* wm_lib_helper.c - starts the helper process of a client, and reads its first report.
 
    The program that has the library must notice nothing of it: the process that is spawned here only
    starts the helper and ends, so that no child is left to wait for; it leads a session of its own,

@@ -137,7 +137,7 @@ void wm_plan_given_points (wm_plan_given_t *self, const json_t *bench, const cha
                            const char *from);
 
 /* Reads a file of `wiremill bench --json` or of `make bench` (build/bench.json). WM_EUSAGE: there
-   is no such file; WM_EBATCH: it is none of these, or has no engine in this precision.  */
+   is no such file; WM_EBATCH: it is neither, or has no engine in this precision.  */
 wm_fault_t wm_plan_given_file (wm_plan_given_t *self, const char *path, const char *precision,
                                wm_error_t *error);
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define SHOW_LINES_MAX 20
-#define LOG_ROOM_BYTES 4096 /* of a child that tells why it cannot work: its disk may be full */
+#define LOG_ROOM_BYTES 4096 /* of a child that logs why it cannot work: its disk may be full */
 
 wm_fault_t wm_child_init (wm_child_t *self, const char *name, const char *folder, wm_error_t *error)
 {

@@ -1,7 +1,7 @@
 /* wm_metrics_workers.c - workers and their GPUs in Prometheus' text format.
 
    The status lists 100 workers at most, so that a farm of thousands makes no more series than a
-   small one; wiremill_workers counts all. Of workers on one GPU the first tells of it.  */
+   small one; wiremill_workers counts all. Of workers on one GPU the first reports it.  */
 #include "ops/ask/wm_ask.h"
 #include "ops/serve/wm_metrics_private.h"
 
@@ -90,9 +90,9 @@ static bool is_again (const one_t *all, size_t i, const char *path)
     return false;
 }
 
-/* What the i-th worker tells: of itself, and of a GPU that no worker before it has. A GPU keeps its
-   series when its worker is another process. One whose UUID is not known is the worker's own, and
-   Triton has no name for it.  */
+/* What the i-th worker reports: of itself, and of a GPU that no worker before it has. A GPU keeps
+   its series when its worker is another process. One whose UUID is not known is the worker's own,
+   and Triton has no name for it.  */
 static void label_one (one_t *all, size_t i, const wm_metric_labels_t *campaign)
 {
     one_t *one = &all[i];

@@ -1,7 +1,7 @@
 /* wm_throttle.h - how often an address may try passwords.
 
    WM_THROTTLE_TRIES wrong ones at once, then one in each WM_THROTTLE_MS. Whoever tries more is
-   answered without a look at the password, and holds up nobody but who shares the address (of IPv6:
+   answered without a look at the password, and holds up only clients of the same address (of IPv6:
    the network of 64 bits). The table is bounded: where more addresses guess at the same time, the
    one whose wrong passwords are forgotten next gives its place. Thread: one.  */
 #ifndef WM_THROTTLE_H

@@ -379,7 +379,7 @@ typedef struct {
     const char *row[GANTT_ROWS];
 } gantt_t;
 
-/* Whole characters of a name: its end tells it from others.  */
+/* Whole characters of a name: its end distinguishes it.  */
 static void shorten (const char *label, size_t most, char *name, size_t bytes)
 {
     const size_t n = strlen (label);

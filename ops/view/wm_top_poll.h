@@ -33,7 +33,7 @@ bool wm_top_poll_order (wm_top_poll_t *self, const char *order, const char *text
 /* Takes what became of the last order. false: nothing new.  */
 bool wm_top_poll_answer (wm_top_poll_t *self, char text[512]);
 
-/* Tells the thread to end, which takes as long as what it waits for.  */
+/* Asks the thread to end, which takes as long as what it waits for.  */
 void wm_top_poll_stop (wm_top_poll_t *self);
 
 /* Ends a thread that has been told to, if it is done; false: it still waits for a broker.  */

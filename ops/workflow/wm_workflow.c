@@ -76,8 +76,8 @@ static void settle (wm_workflow_t *self, uint32_t input, wm_file_source_is_t is)
         complain (self, &error);
 }
 
-/* An output on its way to a server goes with a producer that was killed, or is replaced: whoever
-   makes it again tells of it again.  */
+/* An output on its way to a server goes with a producer that was killed, or is replaced: the
+   producer that makes it again reports it again.  */
 static bool is_gone (const wm_sidecar_item_t *item)
 {
     char path[PATH_MAX + 256];
@@ -153,7 +153,7 @@ int wm_workflow_step (wm_workflow_t *self)
     return self->code;
 }
 
-/* A producer that cannot go on tells nothing of its inputs: nobody has tried those.  */
+/* A producer that cannot go on reports nothing of its inputs: those were not tried.  */
 static int code_of_rest (const wm_workflow_t *self, int code)
 {
     const wm_file_source_t *feed = &self->feed;
