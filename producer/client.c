@@ -365,7 +365,7 @@ static void nap (helper_t *self, int64_t ms)
         self->is_over = true;
 }
 
-/* What the library tells its program of the model.  */
+/* What the library reports to its program about the model.  */
 static void send_ready (helper_t *self)
 {
     const wm_pins_t *pins = wm_client_pins (self->client);

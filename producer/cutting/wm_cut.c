@@ -109,7 +109,7 @@ static double fact (double of_spec, double of_event)
 }
 
 /* A stream has no drift time from its trigger on: over seconds the factor leaves all bounds. It
-   only grows, so that its value at the last tick tells.  */
+   only grows, so that its value at the last tick decides.  */
 static wm_fault_t factors_check (double tau_us, double t0_us, double tick_us, double trigger_offset,
                                  const wm_event_t *event, const char *where, wm_error_t *error)
 {

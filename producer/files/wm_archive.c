@@ -164,7 +164,7 @@ static bool is_zero (const uint8_t *block)
 }
 
 /* Reads what lies behind the archive's end to the end of the file, because only there a packed
-   stream's sum tells that all of it is sound: damage may look like an end.  */
+   stream's sum shows that all of it is sound: damage may look like an end.  */
 static wm_fault_t drain (wm_archive_t *self, wm_error_t *error)
 {
     uint8_t block[BLOCK];

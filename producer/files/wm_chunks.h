@@ -4,7 +4,7 @@
    short, the library takes what lies behind it in memory for values. So chunks are inflated once
    before the library reads them. That covers shuffle, fletcher32 and one deflate in the order in
    which libraries write them. What other filters make of a chunk is left to the library, and so are
-   chunks without filters, because it tells only the size that they should have.
+   chunks without filters, because it reports only the size that they should have.
    Thread: that of the file.  */
 #ifndef WM_CHUNKS_H
 #define WM_CHUNKS_H

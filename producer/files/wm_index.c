@@ -328,7 +328,7 @@ wm_fault_t wm_rows_scan_segments (wm_rows_t *self, wm_index_t *index, const wm_s
                       any ? n_value : UINT64_MAX, !length, error);
 }
 
-/* Whether runs (n) fit the table; else *wrong tells why.  */
+/* Whether runs (n) fit the table; else *wrong states why.  */
 static bool runs_fit (const int64_t (*run)[2], uint64_t n, const wm_index_t *index, uint64_t n_row,
                       char wrong[160])
 {

@@ -22,7 +22,7 @@ void wm_scores_clear (wm_scores_t *self)
     memset (self, 0, sizeof *self);
 }
 
-/* The specification of an output of wiremill; false: it is none.  */
+/* The specification of an output of wiremill; false: it is not one.  */
 static bool spec_of (const wm_h5_t *file, wm_spec_t *spec)
 {
     char text[WM_PINS_BYTES_MAX];

@@ -1,7 +1,7 @@
 /* wm_scores.h - the rows of files of scores, to be compared: who a hit is, its status, its scores.
 
-   A file of scores is an output of wiremill in either layout, or a table in numl's form of somebody
-   else: a group with event_id (n, 3), or run, subrun and event, with hit_id, one column for each
+   A file of scores is an output of wiremill in either layout, or a table in numl's form of another
+   program: a group with event_id (n, 3), or run, subrun and event, with hit_id, one column for each
    label and, if it is there, status; without one a hit is scored where its scores are finite.
    Several files count as one. Scores are compared as they are stored, float64 too. All rows are in
    memory: 44 bytes each, and 8 for each label.

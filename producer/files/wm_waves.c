@@ -79,7 +79,7 @@ static bool filters_take (wm_waves_t *self, hid_t list)
     return n >= 0 && at == n;
 }
 
-/* Without filters the library does the same work, and must: of such a chunk it tells the size that
+/* Without filters the library does the same work, and must: of such a chunk it gives the size that
    it should have (H5Dget_chunk_storage_size), and reads as many bytes as a hostile file states
    (H5Dread_chunk), whatever room there is.  */
 static bool chunks_take (wm_waves_t *self)
@@ -159,7 +159,7 @@ static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
                wm_space_grow (&space.raw, &space.raw_max, stripe_bytes (self));
     if (fine)
         return WM_OK;
-    space_free (); /* nobody's: no owner would free it */
+    space_free (); /* it has no owner that would free it */
     return wm_fault (error, WM_EHOST, "out of memory");
 }
 

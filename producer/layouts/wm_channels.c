@@ -17,7 +17,7 @@
 enum { CHANNEL, CRYOSTAT, TPC, PLANE, WIRE, COLUMNS };
 static const char *const column_name[COLUMNS] = { "channel", "cryostat", "tpc", "plane", "wire" };
 
-static wm_channels_t *shared; /* the last that was read, while somebody uses it */
+static wm_channels_t *shared; /* the last that was read, while a reader uses it */
 
 static wm_fault_t quote (const char *path, uint32_t line_number, wm_error_t *error)
 {

@@ -583,7 +583,7 @@ static int place_compare (const void *a_v, const void *b_v)
     return (a->packed->at > b->packed->at) - (a->packed->at < b->packed->at);
 }
 
-/* Opens the tags of a frame, and finds what wm_frames_planes tells; the tags stay open.  */
+/* Opens the tags of a frame, and finds what wm_frames_planes reports; the tags stay open.  */
 static wm_fault_t frame_begin (wm_frames_t *self, int64_t number, const wm_channels_t *map,
                                uint32_t n_wire, wm_event_t *event, const char *where, uint32_t *n,
                                wm_error_t *error)

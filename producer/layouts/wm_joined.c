@@ -4,7 +4,7 @@
    larrecodnn's chargehits {run, subrun, event, ch_id, tpc_id, plane, wire, time (microseconds)}:
    both call the time `time`, in another unit. Neither has a cryostat: it is 0. Planes: Wire-Cell's
    frames (wm_frames.h), which are numbered by event only, so that two events of one number (in two
-   runs) are refused. The channel map (wm_channels.h) tells which wires a frame's channels fill.
+   runs) are refused. The channel map (wm_channels.h) lists which wires a frame's channels fill.
 
    What has no partner: hits of an event without a frame are those of a missing event (status 7),
    which comes behind the others; a hit on a wire that the map does not have, or in a plane that the

@@ -86,7 +86,7 @@ wm_fault_t wm_hits_scan_segments (wm_hits_t *self, wm_index_t *index, const wm_s
                                   wm_error_t *error);
 void wm_hits_clear (wm_hits_t *self);
 
-/* Reads the hits of an event, in input order; of a segment (which *event tells) with times from its
+/* Reads the hits of an event, in input order; of a segment (which *event names) with times from its
    first tick on.  */
 wm_fault_t wm_hits_read (wm_hits_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error);
 wm_fault_t wm_hits_rows (wm_hits_t *self, uint64_t first, uint32_t count,

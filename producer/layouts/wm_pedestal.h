@@ -18,7 +18,7 @@ typedef struct {
 } wm_pedestal_t;
 
 /* "median" of each channel, "none", a number of ADC, or "": nothing is taken off, but
-   wm_pedestal_is_missed tells.  */
+   wm_pedestal_is_missed checks.  */
 void wm_pedestal_choose (wm_pedestal_t *self, const char *text);
 void wm_pedestal_clear (wm_pedestal_t *self);
 
@@ -30,7 +30,8 @@ void wm_pedestal_start (wm_pedestal_t *self);
    WM_EHOST: no memory.  */
 wm_fault_t wm_pedestal_take (wm_pedestal_t *self, const float **adc, uint32_t n, wm_error_t *error);
 
-/* Whether nobody chose, and most of the frame's first channels lie around another value than 0.  */
+/* Whether none was chosen, and most of the frame's first channels lie around a value other
+   than 0.  */
 bool wm_pedestal_is_missed (const wm_pedestal_t *self);
 
 #endif

@@ -183,7 +183,8 @@ static const wm_layout_t layout = { .name = "Wire-Cell frames",
                                     .joined = joined_text,
                                     .planes = planes_planes };
 
-/* Lists the frames that have every tag; where none has, all of them: reading one then tells.  */
+/* Lists the frames that have every tag; where none has, all of them: reading one then names
+   what is missing.  */
 static bool frames_list (planes_t *self, const char *name, wm_error_t *error)
 {
     const char *chosen = name + wm_path_length (name);

@@ -29,7 +29,7 @@ typedef struct {
     int64_t *run, *subrun, *event, *hit_id;
     int32_t *cryostat, *tpc, *plane; /* -1: the layout has none */
     int32_t
-        *wire; /* first wire of a window, and its first tick; -1: it is none; NULL: not wanted */
+        *wire; /* first wire of a window, and its first tick; -1: no window; NULL: not wanted */
     int64_t *time;
 } wm_reader_rows_t;
 

@@ -21,7 +21,7 @@ void wm_wires_by_channel (wm_wire_t *row, uint64_t n);
 const wm_wire_t *wm_wires_of (const wm_wire_t *row, uint32_t n, int32_t channel, uint32_t *count);
 
 /* Orders the rows by cryostat, TPC, plane, wire. WM_EBATCH: two are of one wire (a negative plane
-   or wire is none); `where` (the file, or the event) and `rows` (what
+   or wire is not one); `where` (the file, or the event) and `rows` (what
    a row is called) come before the text, `advice` behind it.
    Linear for rows that are in order.  */
 wm_fault_t wm_wires_check (wm_wire_t *row, uint64_t n, const char *where, const char *rows,

@@ -1,5 +1,5 @@
-/* wm_budget.c - a sum, and those who wait: a line for each address, so that nobody waits for a walk
-   along a flood of another address.  */
+/* wm_budget.c - a sum, and those who wait: a line for each address, so that no client waits for
+   a walk along a flood of another address.  */
 #include "producer/net/wm_budget.h"
 
 #include <czmq.h>
@@ -11,7 +11,7 @@ struct wm_budget_t {
     wm_hold_t *over;   /* the one that exceeds the budget */
     wm_line_t begun;   /* who wait and hold something */
     wm_line_t of_none; /* ... hold nothing, and have no address */
-    wm_line_t *lines;  /* ... hold nothing: of each address, where somebody waits */
+    wm_line_t *lines;  /* ... hold nothing: of each address, where one waits */
     size_t n_waiting;  /* in all of these */
     uint64_t last_number;
     bool is_called; /* `grant` will be called */

@@ -15,7 +15,7 @@ struct wm_hold_t;
 /* For wm_budget.c: who wait for memory, in the order in which they came.  */
 typedef struct wm_line_t {
     struct wm_hold_t *first, *last;
-    struct wm_line_t *next, *before; /* others in which somebody waits */
+    struct wm_line_t *next, *before; /* others in which one waits */
     uint64_t full_at; /* the last pass in which one did not fit its address's share */
 } wm_line_t;
 

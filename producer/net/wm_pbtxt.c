@@ -43,7 +43,7 @@ static size_t word_length (const char *at)
     return n;
 }
 
-/* One character of a string, behind a backslash too. -1: that is none.  */
+/* One character of a string, behind a backslash too. -1: not a character.  */
 static int take_character (reader_t *self)
 {
     static const char names[] = "nrtabfv\\'\"?", values[] = "\n\r\t\a\b\f\v\\'\"?";

@@ -220,7 +220,7 @@ static bool is_event (const wm_show_t *self, const int64_t id[4])
     return self->event.run == id[0] && self->event.subrun == id[1] && self->event.event == id[2];
 }
 
-/* The reader tells the event, or the segment of a stream, of a hit. Events of windows mostly lie in
+/* The reader names the event, or the segment of a stream, of a hit. Events of windows mostly lie in
    the order of their rows: so the first one that is read is mostly right.  */
 static wm_fault_t read_event (wm_show_t *self, uint32_t row, wm_error_t *error)
 {

@@ -58,7 +58,7 @@ typedef struct {
     bool is_there;         /* an output that this process stored, the last or an earlier one */
     bool seen;             /* the stager looked there, after the list was made: */
     uint64_t seen_size;    /* of what has the name; UINT64_MAX: nothing */
-    bool checking;         /* it was asked to look, to rename what somebody changed, or for: */
+    bool checking;         /* it was asked to look, to rename a changed output, or for: */
     bool has_sidecar;      /* one was stored for an output of an earlier process */
     uint32_t how;          /* wm_stage_how_t: what is done with what has the name there: */
     uint64_t there_size;

@@ -354,8 +354,8 @@ static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced
     return worked;
 }
 
-/* How many inputs may be worked on at a time if the next one is this. Of small ones more with every
-   output that was written: a campaign of few is shared by its producers, of many nobody waits.  */
+/* How many inputs may be worked on at a time if the next one is this. For small inputs the limit
+   grows with each output written, so that producers share a campaign of few inputs.  */
 static uint32_t open_max (const wm_produce_t *self, const wm_input_t *next)
 {
     if (next->size > SMALL_INPUT_BYTES)
@@ -386,7 +386,7 @@ static bool input_next (wm_produce_t *self, bool unannounced)
     }
     if (!input || unannounced || (self->n_claiming && input->size > SMALL_INPUT_BYTES))
         return false;
-    /* one of an old session has its room: if it waited for more, all of them might, for ever */
+    /* one of an old session has its room: if it waited for more, all might deadlock */
     if (!input->event && self->n_claiming + self->n_active >= open_max (self, input))
         return false;
     if (!sample_send (self, NULL)) /* all inputs are known, so that it reads no held one */

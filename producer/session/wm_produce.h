@@ -33,7 +33,7 @@ typedef struct {
     uint32_t ahead;     /* copies of remote inputs that are not read yet; 0: no input is remote */
     int stager;         /* socket of the stager (wm_stage.h) */
     const char *staged; /* folder where it puts copies */
-    int tell;           /* pipe of whoever wants to know of each output; 0: nobody does */
+    int tell;           /* pipe to which each output is reported; 0: no reports */
     const char *store;  /* root:// folder of outputs; NULL: the campaign's is a folder here */
     bool sidecars;      /* each has one there, which who hears --tell writes */
     const char *spool;  /* folder here for outputs on their way there */

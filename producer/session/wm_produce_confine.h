@@ -14,7 +14,7 @@
 struct wm_produce_t;
 
 /* At the start, before any thread: starts the courier (wm_file_opener.h) of endpoint.json and join
-   files, gives up system calls, and starts libzmq's threads with no file to write. `broker` tells
+   files, gives up system calls, and starts libzmq's threads with no file to write. `broker` decides
    which sockets stay. WM_EHOST: no courier.  */
 wm_fault_t wm_produce_confine_calls (const char *broker, wm_error_t *error);
 

@@ -24,7 +24,7 @@
                      started again (producer/produce.c, before there is a session)
 
    Each line is one write of less than PIPE_BUF bytes, so that a kill leaves no part of one. A
-   producer that is started again tells what was told before again.  */
+   producer that is started again repeats earlier reports.  */
 #include "producer/session/wm_produce_private.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_path.h"

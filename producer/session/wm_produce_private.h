@@ -212,7 +212,7 @@ void wm_produce_warn_of (wm_produce_t *self, const wm_input_t *input, const char
 
 /* ---- wm_produce_stage.c ---------------------------------------------------------------------- */
 
-/* Reads what the stager tells.  */
+/* Reads what the stager reports.  */
 void wm_produce_stage_handle (wm_produce_t *self);
 
 /* Takes the next step of a remote input of ours towards its copy. true: it is here, pinned, and its
@@ -232,14 +232,14 @@ void wm_produce_stage_report (wm_produce_t *self, int64_t *wait_ms);
 wm_fault_t wm_produce_store_begin (wm_produce_t *self);
 
 /* Whether an output has this input's name there, as far as is known. *size: UINT64_MAX where this
-   process stored it, and nobody looked since.  */
+   process stored it, and the size was not read since.  */
 bool wm_produce_store_has (const wm_produce_t *self, const wm_input_t *input, uint64_t *size);
 
 /* The output seems to be missing or changed, from a list that may be older than it: asks what is
    there. The broker is asked about the input again after that. false: that was done.  */
 bool wm_produce_store_look (wm_produce_t *self, wm_input_t *input);
 
-/* Renames what somebody changed there; after that, and not before, the output is reported lost: who
+/* Renames a changed output there; only after that is the output reported lost: the producer that
    makes it again removes what has the name.  */
 void wm_produce_store_move (wm_produce_t *self, wm_input_t *input);
 
@@ -254,7 +254,7 @@ void wm_produce_store_claimed (wm_produce_t *self, wm_input_t *input);
    server has it. *fault: wm_produce_blame acts on it.  */
 bool wm_produce_store (wm_produce_t *self, wm_input_t *input, wm_fault_t *fault);
 
-/* Acts on what the stager tells of outputs.  */
+/* Acts on what the stager reports about outputs.  */
 void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg);
 
 /* ---- wm_produce_event.c ---------------------------------------------------------------------- */

@@ -15,7 +15,7 @@
    What had the name when this process started is fetched and opened when the input is claimed: a
    file of another campaign ends the process, one of this campaign will be replaced.
    That list is no proof that an output is missing or changed: another producer may have stored it
-   since. So the stager looks before it is reported lost, and renames what somebody changed.
+   since. So the stager looks before it is reported lost, and renames what was changed.
    With --sidecars this process reports each placed output to the one that started it, which writes
    the sidecar beside the output; the stager waits for that. An output that was stored without one
    is fetched for it.  */
@@ -31,7 +31,7 @@
 
 #define CHECKING_MAX 64u /* at a time: the stager has a table of jobs */
 #define OPEN_MAX 16u     /* copies that are read at a time */
-#define WAIT_MS 50       /* between looks at what the stager tells */
+#define WAIT_MS 50       /* between looks at what the stager reports */
 
 /* ---- outputs --------------------------------------------------------------------------------- */
 
@@ -153,7 +153,7 @@ static bool store_works (const wm_produce_t *self)
     return self->n_checking > 0;
 }
 
-/* ---- what the stager tells ------------------------------------------------------------------- */
+/* ---- what the stager reports ----------------------------------------------------------------- */
 
 /* What the stager found where an output was to be, or what it made of it.  */
 static void on_checked (wm_produce_t *self, wm_input_t *input, const wm_stage_msg_t *msg)

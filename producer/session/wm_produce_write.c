@@ -7,7 +7,7 @@
    on a slow disk. A crash before the renames leaves partial files, after them outputs that are made
    again: the broker has no FILE_WRITTEN of either.
 
-   What is a person's is never lost: an output that somebody changed stays or is kept under another
+   Files changed by a user are never deleted: a changed output stays or is kept under another
    name, and a file that is not this campaign's ends the process.
 
    An input is judged once, before its output is written, by all of its events together: one odd
@@ -116,7 +116,7 @@ bool wm_produce_as_written (wm_produce_t *self, wm_input_t *input, bool *there)
     return true;
 }
 
-/* Somebody changed the output, for example added a dataset to it. It stays, and is reported: what
+/* The output was changed, for example a dataset was added to it. It stays, and is reported: what
    was added is nowhere else. alone: its input is as it was.  */
 static void changed_stays (wm_produce_t *self, wm_input_t *input, const char *path, bool alone)
 {

@@ -170,7 +170,7 @@ static void sweep (const stage_t *self)
     free (wanted.hash);
 }
 
-/* A whole file that an earlier stager left: it may do if it is as its name tells, else it goes.  */
+/* A whole file that an earlier stager left: it is kept if it matches its name, else removed.  */
 static void take_left (const stage_t *self, uint64_t hash, const char *path, void *argument)
 {
     job_t *job = argument;
@@ -405,7 +405,7 @@ static uint64_t free_bytes (const stage_t *self)
     return statvfs (self->folder, &disk) ? UINT64_MAX : (uint64_t) disk.f_bavail * disk.f_frsize;
 }
 
-/* Waits for room, which is nobody's failure.  */
+/* Waits for room, which counts as no failure.  */
 static void wait_for_room (stage_t *self, job_t *job)
 {
     if (!self->full_is_logged)

@@ -79,7 +79,7 @@ typedef struct {
     char **line; /* as they were given; the reader's copies lose their credentials */
     uint32_t n_line;
     const char *store; /* root:// folder for outputs; NULL: they stay here */
-    bool sidecars;     /* somebody writes NAME.json beside each output NAME here: it goes there */
+    bool sidecars;     /* a process writes NAME.json beside each output NAME here: it goes there */
 } wm_stage_options_t;
 
 /* What the reader gets.  */

@@ -1,7 +1,7 @@
 /* wm_stage_dead.h - removes what killed stagers left that no other one follows (wm_stage.h).
 
    Here: each stager holds the lock of its folder in --scratch as long as it lives. In a folder that
-   nobody has locked outputs on their way go, which are made again from the broker's results, and
+   is not locked outputs on their way go, which are made again from the broker's results, and
    copies of inputs that are older than a day; younger ones are for the same command.
    On the server: partial files, NAME.HASH.part. They go where HASH is of such a folder here, or
    where they are older than three days: a stager ends each copy after four hours. A partial file
@@ -29,7 +29,7 @@ typedef struct {
 /* What a stager with this folder has in the names of its partial files on servers.  */
 uint32_t wm_dead_hash (const char *folder);
 
-/* Empties folders in `scratch` that nobody has locked; `own` is the caller's, in it. Begins *self,
+/* Empties folders in `scratch` that are not locked; `own` is the caller's, in it. Begins *self,
    with the hashes of those.  */
 void wm_dead_slots (wm_dead_t *self, const char *scratch, const char *own);
 

@@ -7,7 +7,7 @@
      CLEAR what has the name is removed, where the reader asked for it
      NAME  xrdfs mv
 
-   After a step that failed nobody knows what the server did of it. So before the next try CHECK
+   After a step that failed it is unknown what the server did of it. So before the next try CHECK
    compares what has the name there, and then the partial file, by size and adler32: what is there
    and whole is not copied again. The same of partial files that the listing had, of a producer
    that was killed.
@@ -17,7 +17,7 @@
    one is made from a copy (FETCH).
    A server that refuses a step for good (wm_tool_is_refused) is asked REFUSED_TRIES times, since
    credentials may be renewed meanwhile; then the stager sends the reader an end.
-   A file that somebody changed is renamed NAME.changed-N (ASIDE) before its output is made again.
+   A file that was changed is renamed NAME.changed-N (ASIDE) before its output is made again.
    A file with the name that is another one is fetched (LOOK), for the reader to see whether this
    campaign wrote it; the reader asks for it too before it writes an output whose name is in the
    listing. This process never reads an output but for its checksum.  */
@@ -459,7 +459,7 @@ static void fetched (wm_store_t *self, job_t *job, bool is_there)
         forget (self, job);
 }
 
-/* What somebody changed has another name, or is gone.  */
+/* The changed file has another name, or is gone.  */
 static void moved (wm_store_t *self, job_t *job, bool is_kept)
 {
     char name[NAME_BYTES + 24] = "";

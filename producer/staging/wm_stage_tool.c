@@ -1,13 +1,13 @@
 /* wm_stage_tool.c - xrdfs, xrdcp and curl as child processes: what they are given, how long they
    may take, and what their last words mean.
 
-   Credentials reach these programs and nobody else: X509_USER_PROXY, BEARER_TOKEN and
+   Credentials reach these programs and no others: X509_USER_PROXY, BEARER_TOKEN and
    BEARER_TOKEN_FILE are in the environment that xrdcp inherits; curl reads them from its standard
    input (arguments are in `ps`), over https only. A URL's own authz= is in xrdcp's arguments: there
-   is no other way. What the programs print is tamed before it is anybody's text.
+   is no other way. Control characters in what the programs print are replaced.
 
-   xrdcp waits up to 30 minutes for a server that is away, and for ever for one that hangs, so its
-   times are set here, where the environment does not have them. Beyond them the file must grow.  */
+   xrdcp waits up to 30 minutes for a server that is away, and without limit for one that hangs, so
+   its times are set here, where the environment does not have them. Beyond them the file must grow.  */
 #include "producer/staging/wm_stage_private.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
@@ -187,7 +187,7 @@ static bool header_read (const char *path, const char *name, char value[256], in
     return found;
 }
 
-/* What tells the server that the rest is of the same file. false: nothing that could.  */
+/* The value by which the server checks that the rest is of the same file. false: it sent none.  */
 static bool version_read (const char *head, char value[256])
 {
     int status;

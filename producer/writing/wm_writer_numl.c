@@ -3,9 +3,9 @@
      event_table/    event_id (events, 3)
      <table>_table/  event_id (rows, 3), hit_id, the labels (float32, NaN where held), in_fiducial,
                      status, each (rows, 1), of windows also cryostat, tpc, plane, wire and time,
-                     because no table of hits tells where they are; event_id.seq_cnt
+                     because no table of hits states where they are; event_id.seq_cnt
                      (events, 2) int64: index of an event in event_table, and its rows
-   Events are in the order of their first rows, and rows by event, because seq_cnt tells of runs of
+   Events are in the order of their first rows, and rows by event, because seq_cnt describes runs of
    rows; within an event they are in the input's order. Integers are int32, as numl's, where all
    values fit, else int64. The first dimension has no limit, as that of hep_hpc's tables. For each
    row 16 bytes (windows: 36) are kept until the tables are written.  */
