@@ -1,5 +1,5 @@
 /* compare_files.c - the part of the page of `wiremill compare` that states what was compared:
-   files, inputs with their dates, models, engines, versions and campaigns, as outputs state them.  */
+   files, inputs with their dates, models, engines, versions and campaigns, from the outputs.  */
 #include "producer/results/compare_page.h"
 
 #include "producer/files/wm_h5.h"

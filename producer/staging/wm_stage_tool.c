@@ -7,7 +7,8 @@
    is no other way. Control characters in what the programs print are replaced.
 
    xrdcp waits up to 30 minutes for a server that is away, and without limit for one that hangs, so
-   its times are set here, where the environment does not have them. Beyond them the file must grow.  */
+   its times are set here, where the environment does not have them. Beyond them the file must
+   grow.  */
 #include "producer/staging/wm_stage_private.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
