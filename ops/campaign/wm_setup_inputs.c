@@ -58,11 +58,16 @@ static int compare_names (const void *a, const void *b)
     return strcmp (a, b);
 }
 
-/* Returns whether the file was given before, by whatever name.  */
+/* Returns whether a file of this name was given before, by whatever path to its folder. A link to a
+   file is another name of it: lists of inputs that are done have both.  */
 static bool is_repeated (list_t *list, const char *path)
 {
-    char full[2 * PATH_MAX];
-    char *name = wm_path_full (path, full) ? strdup (full) : NULL;
+    const char *slash = memrchr (path, '/', wm_path_length (path)), *base = slash ? slash + 1 : path;
+    char folder[PATH_MAX], real[PATH_MAX], full[2 * PATH_MAX];
+    snprintf (folder, sizeof folder, "%.*s", slash ? (int) (base - path) : 1, slash ? path : ".");
+    const bool is_found = realpath (folder, real);
+    snprintf (full, sizeof full, "%s/%.4000s", is_found ? real : "", base);
+    char *name = is_found ? strdup (full) : NULL;
     char *const *at = name ? tsearch (name, &list->seen, compare_names) : NULL;
     const bool is = at && *at != name;
     if (is || !at)

@@ -229,14 +229,15 @@ shifted () # ... and how its hits and planes were joined
 ok "... with their offset and pedestal" shifted
 cut_stem ()
 {
+    ln -sf a-frames.h5 "$work/planes/a.frames" # an ending of no other format
     exits 3 "$bin/wiremill" cut -i "$work/hits/a.h5" --planes "$work/planes/{stem}-frames.h5" --channels "$work/fewer.csv" \
         --spec "$work/spec.yaml" --patches "$work/stem.npy" && exits 3 "$bin/wiremill" cut -i "$work/hits/a.h5" --patches "$work/name.npy" \
         --planes "$work/planes/a-frames.h5" --channels "$work/fewer.csv" --spec "$work/spec.yaml" &&
         cmp "$work/stem.npy" "$work/name.npy" &&
         exits 2 keep "$bin/wiremill" cut -i "$work/hits/a.h5" --planes "$work/{stem}-frames.h5" --channels "$work/fewer.csv" \
             --patches "$work/no.npy" && says '/a-frames.h5 does not exist' &&
-        exits 2 keep "$bin/wiremill" cut -i "$work/hits/a.h5" --planes "$work/planes/{stem}-frames.h5" --force \
-            --channels "$work/fewer.csv" --patches "$work/planes/a-frames.h5" && says 'a-frames.h5 is also --planes'
+        exits 2 keep "$bin/wiremill" cut -i "$work/hits/a.h5" --planes "$work/planes/{stem}.frames" --force \
+            --channels "$work/fewer.csv" --patches "$work/planes/a.frames" && says 'a.frames is also --planes'
 }
 ok "cut names planes as a campaign does" cut_stem
 ok "its hits are cut and scored again" "$bin/wiremill" verify "$work/out" --sample 300

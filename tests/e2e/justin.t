@@ -217,9 +217,10 @@ twice () # one file by two names
 ok "a file that is given by two names is listed by both" twice
 wrong ()
 {
+    echo words >"$work/data/words"
     no 'not both' --input a.h5 --files-from-command true && no 'goes with --files-from-command' --input a.h5 --files-ahead 1 &&
-        no "goes with --files-from-command" --input a.h5 --processed-dids d && no 'goes with --sidecars' --input a.h5 --sidecar-metadata "$work/data/broken.h5" &&
-        no 'no JSON object' --files-from-command true --sidecars --sidecar-metadata "$work/data/broken.h5" &&
+        no "goes with --files-from-command" --input a.h5 --processed-dids d && no 'goes with --sidecars' --input a.h5 --sidecar-metadata "$work/data/words" &&
+        no 'no JSON object' --files-from-command true --sidecars --sidecar-metadata "$work/data/words" &&
         no 'cannot be written in /proc/nowhere' --files-from-command true --processed-pfns /proc/nowhere/list &&
         no 'nowhere/record' --files-from-command true --asked-files /proc/nowhere/record
 }

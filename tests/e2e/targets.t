@@ -135,14 +135,14 @@ inputs_survive () # program, verb, option, flags: also by links, and by --force
     rm -rf "$work/links" && mkdir "$work/links"
     sha256sum /dev/null "${inputs[@]}" >"$work/inputs"
     for input in "${inputs[@]}"; do
-        ln -s "$input" "$work/links/soft.svg" && ln "$input" "$work/links/hard.svg"
-        for target in "$input" "$work/links/soft.svg" "$work/links/hard.svg"; do
-            case "$target" in *hard.svg) [[ $input != *$beside/* ]] || continue ;; esac
+        ln -s "$input" "$work/links/soft.any" && ln "$input" "$work/links/hard.any"
+        for target in "$input" "$work/links/soft.any" "$work/links/hard.any"; do
+            case "$target" in *hard.any) [[ $input != *$beside/* ]] || continue ;; esac
             exits 2 call "$1" "$2" "$3" "$target" "${force[@]}" 2>"$work/said" &&
                 says "--$3 .*(is also|is the same file as|is a file of the campaign|is no|ends in|is there already)" || return 1
-            [ ${#force[@]} = 0 ] || says 'is also|is the same file as|is a file of the campaign' || [ "$2" = show ] || return 1
+            [ ${#force[@]} = 0 ] || says 'is also|is the same file as|is a file of the campaign|ends in' || [ "$2" = show ] || return 1
         done
-        rm "$work/links/soft.svg" "$work/links/hard.svg"
+        rm "$work/links/soft.any" "$work/links/hard.any"
     done
     sha256sum --check --quiet "$work/inputs"
 }
