@@ -62,7 +62,8 @@ static int compare_names (const void *a, const void *b)
    file is another name of it: lists of inputs that are done have both.  */
 static bool is_repeated (list_t *list, const char *path)
 {
-    const char *slash = memrchr (path, '/', wm_path_length (path)), *base = slash ? slash + 1 : path;
+    const char *slash = memrchr (path, '/', wm_path_length (path));
+    const char *base = slash ? slash + 1 : path;
     char folder[PATH_MAX], real[PATH_MAX], full[2 * PATH_MAX];
     snprintf (folder, sizeof folder, "%.*s", slash ? (int) (base - path) : 1, slash ? path : ".");
     const bool is_found = realpath (folder, real);

@@ -141,9 +141,9 @@ secret ()
     start secret --input "$crawl/stage-a.h5?authz=SECRET-IN-URL&x=1" --input "$at/none.h5?authz=SECRET-IN-URL"
     local code=$? reader stager
     unset BEARER_TOKEN
-    reads () { reader=$(child "$stager" wiremill-producer); }
+    reads () { reader=$(pgrep -x wm-reader -P "$stager") && ! grep -q SECRET "/proc/$reader/environ"; } # forked, not executed
     [ $code = 0 ] && stager=$(child $pid wiremill-producer) && until_true 60 reads || return 1
-    grep -q SECRET-ENV "/proc/$stager/environ" && ! grep -l SECRET "/proc/$reader/environ" || return 1
+    grep -q SECRET-ENV "/proc/$stager/environ" || return 1
     [ "$(id -u)" != 0 ] || { ! memory "$stager" SECRET-IN-URL && memory "$reader" SECRET-IN-URL; } || return 1 # else nobody may look
     ! grep -l SECRET-ENV "/proc/$(child $pid wiremill-worker)/environ" "/proc/$(child $pid wiremill-broker)/environ" || return 1
     others || return 1
