@@ -211,7 +211,7 @@ static json_t *worker_json (const wm_summary_worker_t *w)
                       w->hits_s);
 }
 
-/* input 0 of a key is none; WM_ALL of an ordinal or batch is null.  */
+/* Input 0 of a key stands for no input; WM_ALL of an ordinal or batch is printed as null.  */
 static json_t *held_json (const wm_summary_held_t *h)
 {
     int of_event = h->key.ordinal != WM_ALL;

@@ -1,15 +1,14 @@
 #!/usr/bin/perl
-# words.pl - counts, per module, the words in comments and manual pages that the house's English rules out.
+# words.pl - finds the words in comments and manual pages that the house's English rules out.
 #
 # usage: perl tests/words.pl FILE... (paths from the root)
-# Prints "MODULE COUNT" for each module, and then "at FILE:LINE: WORD" for each place. Of a C or CUDA source only comments count:
+# Prints "FILE:LINE WORD" for each place. Of a C or CUDA source only comments count:
 # messages are pinned by tests. Of a shell, Perl, Python or make file the comment lines count; of a page (.md, .abnf) all of it.
 # "there is none" is plain English; "it is none" is not.
 use strict;
 use warnings;
 
 my $word = qr/\b(?:nobody|somebody|tells|(?<!there )is\s+none|for\s+ever)\b/i;
-my (%count, @places);
 for my $file (@ARGV) {
     open my $handle, '<', $file or die "$file: $!\n";
     my $text = do { local $/; <$handle> };
@@ -21,14 +20,8 @@ for my $file (@ARGV) {
     } elsif ($file !~ /\.(?:md|abnf)$/) {
         $text =~ s/^(?!\s*#).*$//mg;
     }
-    my ($module) = $file =~ m{^([^/]+)/};
-    $module //= 'root';
-    $count{$module} += 0;
     while ($text =~ /$word/g) {
         my ($found, $before) = ($&, substr ($text, 0, $-[0]));
-        push @places, "at $file:" . (1 + ($before =~ tr/\n//)) . ': ' . $found =~ s/\s+/ /gr;
-        $count{$module}++;
+        print "$file:", 1 + ($before =~ tr/\n//), ' ', $found =~ s/\s+/ /gr, "\n";
     }
 }
-print "$_ $count{$_}\n" for sort keys %count;
-print "$_\n" for @places;

@@ -38,10 +38,10 @@ wm_output_now_t wm_output_compare (const char *path, const wm_ledger_input_t *ro
     return now;
 }
 
-/* ---- all that a campaign wrote
- -----------------------------------------------------------------  */
+/* ---- all that a campaign wrote --------------------------------------------------------------- */
+
 typedef struct {
-    wm_ledger_input_t row; /* its path and name are copies, its text is none */
+    wm_ledger_input_t row; /* with copies of its path and name, without its text */
     wm_output_now_t now;
     bool is_compared;
 } output_t;

@@ -214,7 +214,7 @@ uint32_t wm_core_open (wm_core_t *self, wm_role_t port, int64_t now_ms);
 /* Lets an operator's session only read, as a monitor's key does.  */
 void wm_core_reads_only (wm_core_t *self, uint32_t session);
 
-/* Tells by which key a session was opened, before its first message.  */
+/* Gives the core the key by which a session was opened, before its first message.  */
 void wm_core_key (wm_core_t *self, uint32_t session, const char *id);
 
 /* Handles a message of a session; payload NULL if it has none. Ignored where the session is over.

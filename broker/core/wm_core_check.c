@@ -18,11 +18,12 @@
    signatures, within the error of both. A signature is the worker's word, so the campaign's own
    limits bound what any can be allowed: strict fp32's where nothing is measured, else the largest
    error that the campaign takes. Hits that kill the engine of one of them are left out: that
-   depends on its machine (hash_of in wm_core_on_worker.c). Where two differ, a third machine
-   decides; where there is none, or it agrees with both or neither, no machine is named, and log and
-   status name both. A worker that refuses the batch gives no scores: another machine is asked, and
-   the circuit breaker counts it. So does one whose answer leaves nothing to compare because all
-   hits kill its engine, as it says: that would agree with anything.
+   depends on its machine (hash_of in wm_core_on_worker.c). If two differ, a third machine
+   decides. If the campaign has no third machine, or the third agrees with both or neither, the
+   broker distrusts none of them; its log and its status name both. A worker that refuses the batch
+   gives no scores: the broker asks another machine, and the circuit breaker counts the refusal. A
+   worker whose engine is killed by all hits of the batch leaves nothing to compare, and is treated
+   alike: an empty answer would agree with anything.
 
    A good check ends what is in doubt of a machine: its batches before that one are not scored again
    when it is found wrong later. While a machine is one of two that differ no check of it counts as

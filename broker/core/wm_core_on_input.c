@@ -352,8 +352,8 @@ static void durable_lost (wm_core_t *self, input_t *input)
     wm_core_input_reopen (self, input);
 }
 
-/* Tells the session that kicked and the one that has the claim; after an operator's kick every
-   producer, because any of them may have had the claim before and can go on at once.  */
+/* Sends the news to the session that kicked and to the one that has the claim; after an operator's
+   kick to every producer, because any of them may have had the claim and can go on at once.  */
 static void durable_kick (wm_core_t *self, input_t *input, const session_t *asker)
 {
     const session_t *claim = input->claim;

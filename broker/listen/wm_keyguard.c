@@ -1,9 +1,9 @@
 /* wm_keyguard.c - see wm_keyguard.h.
 
    A request of ZAP 1.0 has the frames version, request id, domain, address, identity, mechanism
-   and, of CURVE, the client's public key. Status 200 admits; 400 is sent for a key that is not in
-   the table for this role, 500 for one that is over: the client tells people which. Without keys
-   all are admitted.  */
+   and, of CURVE, the client's public key. Status 200 admits; 400 refuses a key that is not in
+   the table for this role, 500 a key that has expired or was revoked: the client's message depends
+   on it. Without keys the broker admits every peer.  */
 #include "broker/listen/wm_keyguard.h"
 #include "schema/wm_limits.h"
 
@@ -265,7 +265,8 @@ wm_fault_t wm_keyguard_protect (const wm_keyguard_t *self, void *socket, wm_role
 static wm_fault_t find_keys (wm_keyguard_t *self, wm_error_t *error)
 {
     if (!self->campaign)
-        return wm_fault (error, WM_EHOST, "keys lie in a campaign's folder, and there is none");
+        return wm_fault (error, WM_EHOST,
+                         "keys are kept in a campaign's folder, and this broker has no campaign");
     if (!zmq_has ("curve"))
         return wm_fault (error, WM_EHOST,
                          "this libzmq is built without CURVE, so there are no keys: install one "

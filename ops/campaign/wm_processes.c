@@ -418,7 +418,7 @@ static int producer_ended (wm_processes_t *self, wm_sender_t *sender)
     return start_producer (self, sender, &error) ? failed (self, &error) : WM_PROCESSES_WORKING;
 }
 
-/* A producer has ended for good with one of the codes that tell of its inputs only.  */
+/* A producer has ended for good, and its exit code describes only its inputs.  */
 static void sender_done (wm_processes_t *self, wm_sender_t *sender, int code)
 {
     self->ended[code == WM_EXIT_OK ? 0 : code == WM_EXIT_HELD ? 1 : 2]++;

@@ -32,7 +32,7 @@ typedef struct {
     /* The first helper has a session: the facts of the campaign. Once.  */
     void (*ready) (void *argument, const wm_library_facts_t *facts);
     /* A batch is answered: statuses (n) and scores (n, n_output), aligned as floats; of a
-       ragged row its status, and a row that is as long as it states, or NULL where there is none;
+       ragged row its status and its scores, as many as it states, or NULL if the row is held;
        or NULL, NULL: the broker gave it up, `text` is why. The batch is its maker's again.  */
     void (*answered) (void *argument, wm_link_batch_t *batch, const uint8_t *status,
                       const uint8_t *score, const char *text);

@@ -16,8 +16,8 @@ typedef struct wm_region_t wm_region_t;
 wm_region_t *wm_region_new (size_t bytes);
 void wm_region_destroy (wm_region_t **self_p);
 
-/* Takes a piece, aligned to a cache line, from the front of the region where there is room for it;
-   NULL if there is none. self may be NULL.  */
+/* Takes a piece, aligned to a cache line, from the first place of the region that has room for it;
+   NULL if the region is full. self may be NULL.  */
 void *wm_region_take (wm_region_t *self, size_t bytes);
 /* Gives a piece back. False: it is not of this region.  */
 bool wm_region_give (wm_region_t *self, const void *piece);

@@ -349,8 +349,8 @@ static void events_of_one_number_have_two_names (void **state)
     source_clear (&other);
 }
 
-/* The disk is full somewhere in the file: the writer says so, leaves nothing, and writes the same
-   file when there is room. A limit on the size of files stands for the disk.  */
+/* The disk fills up while the file is written: the writer returns WM_EAGAIN, removes what it wrote,
+   and writes the same file when there is room. A limit on the size of files replaces the disk.  */
 static void frames_wait_for_a_full_disk (void **state)
 {
     (void) state;

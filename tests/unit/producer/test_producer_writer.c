@@ -388,8 +388,6 @@ static void no_rows (void **state)
     source_clear (&source);
 }
 
-/* The disk is full at any point of the file: the writer says so, leaves nothing behind, starts
-   over, and the file is the same in the end. A limit on the size of files stands for the disk.  */
 /* A small output is written over the form of another one: its bytes are those of a file that was
    made for it, and nothing of the other one is left.  */
 static void forms_leave_no_trace (void **state)
@@ -503,6 +501,9 @@ static void full_disk_without_errno (void **state)
     source_clear (&source);
 }
 
+/* The disk fills up at any point of the file: the writer returns WM_EAGAIN, leaves nothing behind
+   and starts over, and the file is the same in the end. A limit on the size of files replaces the
+   disk.  */
 static void full_disk_is_waited_for (void **state)
 {
     static char want[1 << 20], got[1 << 20];
@@ -547,7 +548,7 @@ static void full_disk_is_waited_for (void **state)
     source_clear (&source);
 }
 
-/* Numl's tables begin anew, too.  */
+/* After a full disk the writer begins numl's tables anew, too.  */
 static void full_disk_is_waited_for_by_tables (void **state)
 {
     strcpy (pins.layout, "both");
