@@ -737,14 +737,14 @@ static int broker_main (const wm_args_t *args)
     campaign.lock_fd = -1;
     wm_fault_t fault = wm_campaign_lock (&campaign, options.campaign, WM_CAMPAIGN_SERVE,
                                          wm_times ()->lock_ms, &error);
-    const wm_notify_config_t telling = { .dir = options.campaign,
+    const wm_notify_config_t notices = { .dir = options.campaign,
                                          .output = pins.output,
                                          .command = { options.on[0], options.on[1], options.on[2] },
                                          .keep = keep_told,
                                          .limit_ms = WM_NOTIFY_LIMIT_MS,
                                          .again_ms = WM_NOTIFY_AGAIN_MS };
     if (!fault)
-        notify = wm_notify_new (&telling);
+        notify = wm_notify_new (&notices);
     if (!fault)
         fault = open_it (&campaign, &error);
     if (end_check (&check, fault ? &check.error : &error) && !fault)

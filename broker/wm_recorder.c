@@ -318,11 +318,14 @@ void wm_recorder_stop (wm_recorder_t *self, const char *text)
     if (!self->fault)
         wm_core_stop (self->config.core, text);
     wm_recorder_flush (self); /* stopping may hold batches */
-    if (self->n_late)
+    if (self->n_late) {
+        wm_log_level (WM_LOG_WARNING);
         fprintf (stderr,
-                 "wiremill-broker: the disk is full to the end: the next broker does not know the "
-                 "last %zu pauses, signatures of engines and machines that are not trusted\n",
+                 "wiremill-broker: the disk is still full: %zu records are lost that the next "
+                 "broker needs (pauses, signatures of engines, machines that are not trusted, "
+                 "commands that have run)\n",
                  self->n_late);
+    }
 }
 
 wm_fault_t wm_recorder_copy (wm_recorder_t *self, bool *is_done, wm_error_t *error)

@@ -178,7 +178,7 @@ static bool choose_gpu (const char *number)
 }
 
 /* Takes --device, "auto", "cpu", "cuda" or "cuda:N", as an engine and the GPU that it may use.
-   false: the value is unknown, or does not fit --engine; the reason is printed.  */
+   false: it is another text, or CUDA_VISIBLE_DEVICES hides that GPU; the reason is printed.  */
 static bool choose_device (const wm_args_t *args, wm_worker_config_t *config)
 {
     const char *device = wm_args_text (args, "device");

@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <poll.h>
-#include <sodium.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -165,12 +164,6 @@ static void session_open (wm_lane_t *self, int64_t now, uint32_t n_task)
     heartbeat (self, now);
 }
 
-/* Half of the pause by lot: lost workers shall not come back together.  */
-static void retry_after (wm_lane_t *self, int64_t now, int64_t delay_ms)
-{
-    self->retry.at = now + delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1);
-}
-
 /* One attempt to open a session.  */
 static void connect_again (wm_lane_t *self)
 {
@@ -203,7 +196,7 @@ static void connect_again (wm_lane_t *self)
     }
     const wm_restart_rule_t rule = { .first = times->backoff_ms, .most = times->backoff_max_ms };
     wm_restart_failed (&self->retry, &rule, now, false);
-    retry_after (self, now, self->retry.at - now);
+    self->retry.at = now + wm_client_pause_ms (self->retry.at - now);
 }
 
 static void session_lost (wm_lane_t *self)
@@ -233,7 +226,7 @@ static void session_lost (wm_lane_t *self)
     self->lost_ms = wm_now_ms ();
     self->retry = (wm_restart_t){ .at = self->lost_ms };
     if (wm_client_reason (self->client) == WM_REASON_BUSY) /* its disk is full: "try later" */
-        retry_after (self, self->lost_ms, wm_times ()->backoff_max_ms);
+        self->retry.at = self->lost_ms + wm_client_pause_ms (wm_times ()->backoff_max_ms);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */

@@ -57,8 +57,8 @@ struct wm_lane_t {
     wm_health_t *health; /* of the GPU; NULL: not known */
 
     bool in_session; /* until wait returns CLOSED: acknowledgements may come after the last send */
-    int64_t lost_ms; /* without a session: since when, */
-    wm_restart_t retry; /* and its next attempt, in ms */
+    int64_t lost_ms;    /* when the session was lost */
+    wm_restart_t retry; /* the next attempt, in ms */
     int64_t beat_ms;    /* last heartbeat */
 
     int64_t short_ms; /* when memory was short last; 0: never; and what was: */

@@ -1,8 +1,8 @@
 /* wm_stride.c - stride scheduling over a handful of lanes of two kinds.
 
    A lane's descriptor is an epoll set of its signal and of `quiet`, which is armed only while the
-   lane waits for nothing else: otherwise the set would stay
-   ready, because a lane that has other work does not read it.  */
+   lane waits for nothing else: otherwise the set would stay ready, because a lane that has other
+   work does not read it.  */
 #include "gpuworker/wm_stride.h"
 
 #include <assert.h>

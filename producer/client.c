@@ -10,6 +10,7 @@
 #include "kernels/patch/wm_spec.h"
 #include "producer/verbs.h"
 #include "schema/base/wm_process.h"
+#include "schema/base/wm_restart.h"
 #include "schema/base/wm_table.h"
 #include "schema/session/wm_client.h"
 #include "schema/session/wm_join.h"
@@ -20,7 +21,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -448,18 +448,14 @@ static void say_waits (helper_t *self, const char *text)
     self->waits = *text != 0;
 }
 
-static void rest (helper_t *self, int64_t delay_ms)
-{
-    nap (self, delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1));
-}
-
 /* Tries until a session is open, or give_up_ms have passed without a broker.  */
 static void session_open (helper_t *self)
 {
     const wm_times_t *times = wm_times ();
     const int64_t left_ms = self->give_up_ms - wm_client_silent_ms (self->client);
     const int64_t until_ms = wm_now_ms () + left_ms;
-    int64_t delay_ms = times->backoff_ms;
+    const wm_restart_rule_t rule = { .first = times->backoff_ms, .most = times->backoff_max_ms };
+    wm_restart_t tries = { .in_row = 0 };
     wm_error_t error = { .text = "" };
     if (left_ms <= 0) {
         give_up (self, WM_EHOST, wm_client_error (self->client)->text);
@@ -467,7 +463,7 @@ static void session_open (helper_t *self)
     }
     if (wm_client_reason (self->client) == WM_REASON_BUSY) { /* "try later" */
         say_waits (self, wm_client_error (self->client)->text);
-        rest (self, times->backoff_max_ms);
+        nap (self, wm_client_pause_ms (times->backoff_max_ms));
     }
     while (!self->is_over && !zsys_interrupted) {
         const int64_t rest_ms = until_ms - wm_now_ms ();
@@ -480,13 +476,13 @@ static void session_open (helper_t *self)
             session_begin (self);
             return;
         }
-        if (fault != WM_EAGAIN || wm_now_ms () + delay_ms >= until_ms) {
+        wm_restart_failed (&tries, &rule, 0, false);
+        if (fault != WM_EAGAIN || wm_now_ms () + tries.at >= until_ms) {
             give_up (self, fault == WM_EAGAIN ? WM_EHOST : fault, error.text);
             return;
         }
         say_waits (self, error.text);
-        rest (self, delay_ms);
-        delay_ms = delay_ms * 2 < times->backoff_max_ms ? delay_ms * 2 : times->backoff_max_ms;
+        nap (self, wm_client_pause_ms (tries.at));
     }
 }
 

@@ -449,6 +449,7 @@ static inline core_state_t core_state_of (const wm_core_t *core)
     core_state_equal (&state, "batches asked for", core->budget.n_asked, sums.n_asked);
     core_state_equal (&state, "bytes asked for", core->budget.asked_bytes, sums.asked_bytes);
     core_state_equal (&state, "bytes that are late", core->budget.late_bytes, sums.late_bytes);
+    /* I5.  */
     core_state_equal (&state, "bytes in the budget", core->budget.used,
                       sums.asked_bytes + (uint64_t) (sums.owned_bytes + 0.5));
     core_state_equal (&state, "events", core->inputs.events.count, sums.n_event);

@@ -69,9 +69,9 @@ report (const char *what, const char *format, ...)
     va_end (arguments);
 }
 
-/* ---- the ledger's inputs, and the journal's -------------------------------------------------- */
+/* ---- the ledger's rows, and the journal's ---------------------------------------------------- */
 
-static void entries_free (rebuild_t *self)
+static void ledger_free (rebuild_t *self)
 {
     for (size_t i = 0; i < self->n_entry; i++) {
         free ((char *) (uintptr_t) self->entry[i].row.path);
@@ -164,9 +164,9 @@ static void compare_input (void *argument, const wm_ledger_input_t *row)
         self->n_unlike++; /* the ledger does not know it */
 }
 
-static wm_fault_t load_inputs (rebuild_t *self, wm_error_t *error)
+static wm_fault_t load_ledger (rebuild_t *self, wm_error_t *error)
 {
-    entries_free (self);
+    ledger_free (self);
     const wm_ledger_load_t to = { .input = take_input, .standing = take_standing };
     wm_fault_t fault = wm_ledger_load (self->campaign.ledger, NULL, &to, self, NULL, error);
     return self->fault ? wm_fault (error, WM_EHOST, "out of memory") : fault;
@@ -181,7 +181,7 @@ static wm_fault_t compare (rebuild_t *self, wm_error_t *error)
         return error->fault;
     wm_fault_t fault = wm_ledger_catch_up (truth, self->campaign.journal, &self->found, error);
     if (fault == WM_OK)
-        fault = load_inputs (self, error);
+        fault = load_ledger (self, error);
     if (fault == WM_OK)
         fault = wm_ledger_load (truth, NULL, &to, self, NULL, error);
     wm_ledger_destroy (&truth);
@@ -210,7 +210,7 @@ static wm_fault_t check_ledger (rebuild_t *self, wm_error_t *error)
         if (fault == WM_OK)
             fault = wm_ledger_catch_up (campaign->ledger, campaign->journal, &caught_up, error);
         if (fault == WM_OK)
-            fault = load_inputs (self, error);
+            fault = load_ledger (self, error);
         for (size_t i = 0; i < self->n_entry; i++)
             self->entry[i].is_in_journal = true;
         for (size_t i = 0; i < self->n_standing; i++)
@@ -463,7 +463,9 @@ static wm_fault_t record_standing (rebuild_t *self, wm_error_t *error)
         if (!self->standing[i].is_in_journal)
             fault = wm_campaign_record (&self->campaign, &record, error);
     }
-    uint8_t *suspects = calloc (self->n_entry / 8 + 1, 1);
+    /* Entries are ordered by id, and ids may have holes.  */
+    const uint32_t last = self->n_entry ? self->entry[self->n_entry - 1].row.id : 0;
+    uint8_t *suspects = calloc (last / 8 + 1, 1);
     if (!suspects)
         return wm_fault (error, WM_EHOST, "out of memory");
     wm_record_init (&record, WM_RECORD_DISTRUST); /* of no machine */
@@ -473,7 +475,7 @@ static wm_fault_t record_standing (rebuild_t *self, wm_error_t *error)
     record.payload = suspects;
     for (size_t i = 0; i < self->n_entry; i++) {
         const wm_ledger_input_t *row = &self->entry[i].row;
-        if (self->entry[i].is_in_journal || !row->is_suspect || row->id / 8 > self->n_entry / 8)
+        if (self->entry[i].is_in_journal || !row->is_suspect)
             continue;
         suspects[row->id / 8] |= (uint8_t) (1u << row->id % 8);
         record.payload_bytes = row->id / 8 + 1;
@@ -605,7 +607,7 @@ wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, bool *is_whole, wm_e
     if (*self.ledger_dir) /* under the lock: later the name may be another dry run's */
         ledger_aside_remove (&self);
     wm_campaign_close (&self.campaign);
-    entries_free (&self);
+    ledger_free (&self);
     free (self.entry);
     free (self.standing);
     return fault;

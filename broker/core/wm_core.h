@@ -26,8 +26,8 @@
    forgotten when all of its batches are answered. The recorder carries their effects out at once.
    Records that stand are kept, but they wait for no room: then their place is 0 in wm_core_durable.
 
-   Invariants. Each is named where the code keeps it, and where tests/sim and tests/core_state.h
-   watch it:
+   Invariants. Each but I16 and I17, which all of the core keeps, is named where the code keeps it,
+   and each where tests/sim and tests/core_state.h watch it:
 
      I1   What rests on a record leaves after the record is durable: an answer, a TASK, a count.
      I2   A batch of a generation counts once: one RESULT or HELD of it is appended; a second result
@@ -51,7 +51,7 @@
      I15  No worker idles while a batch could be asked for, sent, or copied from a worker that has
           stopped.
      I16  Every counter is what a count of the nouns gives.
-     I17  What a broker restores is what the journal says.
+     I17  What a broker restores is what the journal has.
 
    Memory that cannot be had, in all of broker/:
      - a message that needs it is refused with BUSY, or its peer is disconnected: it tries again;

@@ -11,8 +11,8 @@
 
    Another machine: a worker whose label names another host. One that also has another key goes
    before others while one is connected, because a key is the broker's own knowledge and a label the
-   worker's claim. One host is one machine, whatever its keys: one with a second key for it
-   must not judge itself.
+   worker's claim. Two machines of one host, by two keys, do not check each other:
+   a peer with a second key must not judge itself.
 
    Two answers by one engine signature must be equal in every bit (but for OpenVINO); by two
    signatures, within the error of both. A signature is the worker's word, so the campaign's own

@@ -1,5 +1,5 @@
-/* wm_core_check_private.h - spot checks and the workers that they name, for the files of wm_core
-   that deal with them; wm_core_check.c explains them.  */
+/* wm_core_check_private.h - spot checks, machines of workers, and those that are not trusted;
+   wm_core_check.c and wm_core_machine.c explain them.  */
 #ifndef WM_CORE_CHECK_PRIVATE_H
 #define WM_CORE_CHECK_PRIVATE_H
 

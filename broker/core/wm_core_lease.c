@@ -2,12 +2,12 @@
 
    A lease is a batch at a worker: it begins with a TASK, or with a HELLO that lists the batch. It
    ends with RESULT, NACK, REVOKE, or the end of the worker's session. A worker that has leases and
-   has not advanced for lease_ms is stalled (wm_core_worker_tick). The lease of the batch that it
+   has not advanced for leases.ms is stalled (wm_core_worker_tick). The lease of the batch that it
    executes expires: the batch is sent elsewhere and the worker is blamed, but the lease stays,
    because a late result is still accepted. Its other leases end without blame: these batches only
    waited there. A stalled worker gets nothing more until it advances. A batch has at most two
-   leases: the second is a copy at the tail, or follows an expired one. lease_ms is ten times the
-   duration that 95 of 100 recent batches stay below, and at least wm_times ()->lease_ms.
+   leases: the second is a copy at the tail, or follows an expired one. leases.ms is ten times the
+   duration that 95 of 100 recent batches stay below, and at least config.times.lease_ms.
 
    Credit is absolute: CREDIT gives how many TASKs it may be sent in this session, `sent` counts
    those that were. A message that is lost or repeated therefore changes nothing. The worker's

@@ -262,8 +262,10 @@ static bool ragged_is_malformed (const wm_payload_t *payload, char *text, size_t
     if (n_value)
         memcpy (&length, status + 1, sizeof length);
     const uint32_t n = wm_ragged_length (&length, n_value);
-    snprintf (text, bytes, "a row of %zu values that states %u", n_value, n);
-    return n != n_value || (!n && *status == WM_HIT_SCORED);
+    const bool is_bad = n != n_value || (!n && *status == WM_HIT_SCORED);
+    if (is_bad)
+        snprintf (text, bytes, "a row of %zu values that states %u", n_value, n);
+    return is_bad;
 }
 
 /* Whether a result of the right size breaks a promise of wm_batch.h; text explains it. A worker
@@ -314,7 +316,8 @@ static void refuse_result (wm_core_t *self, session_t *worker, const wm_msg_t *m
                     msg->key.input, msg->key.ordinal, msg->key.batch, what);
 }
 
-/* It does not count: its batch is unknown, another by now, or held. `known` had its lease.  */
+/* The result does not count: its batch is unknown, has other content by now, or is held. `known`:
+   the batch of its key, which goes back if this worker had its last lease; NULL: none.  */
 static void result_late (wm_core_t *self, session_t *worker, const wm_msg_t *msg, batch_t *known,
                          const batch_t *batch)
 {
@@ -328,12 +331,13 @@ static void result_late (wm_core_t *self, session_t *worker, const wm_msg_t *msg
 }
 
 /* Its batch has a result: they are compared, and the first counts (I2).  */
-static void result_again (wm_core_t *self, session_t *worker, const wm_msg_t *msg, batch_t *batch,
-                          uint64_t hash)
+static void result_again (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                          const wm_payload_t *payload, batch_t *batch)
 {
     const bool is_durable = batch->state == BATCH_RETURNED;
     self->totals.n_duplicate++;
-    if (contradicts (self, batch, wm_core_result_signature (self, worker, msg), hash))
+    if (contradicts (self, batch, wm_core_result_signature (self, worker, msg),
+                     hash_of (msg, payload)))
         raise_alarm (self, batch, worker);
     if (is_durable)
         wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
@@ -366,16 +370,15 @@ static void result_take (wm_core_t *self, session_t *worker, const wm_msg_t *msg
     worker->result_ms = self->now_ms;
     if (!counts || !batch || !is_of_batch (batch, msg))
         batch = NULL;
-    const uint64_t hash = batch ? hash_of (msg, payload) : 0;
     if (!batch || batch->state == BATCH_HOLDING || batch->state == BATCH_HELD)
         result_late (self, worker, msg, known, batch);
     else if (batch->state == BATCH_COMMITTING || batch->state == BATCH_RETURNED)
-        result_again (self, worker, msg, batch, hash);
+        result_again (self, worker, msg, payload, batch);
     else if (!wm_core_arithmetic_bring (self, worker))
         wm_core_batch_back (self, batch);
     else {
         self->totals.n_late += late;
-        batch->result_hash = hash;
+        batch->result_hash = hash_of (msg, payload);
         batch->signature = wm_core_result_signature (self, worker, msg);
         result_append (self, batch, worker, msg, payload);
     }

@@ -582,7 +582,7 @@ void wm_core_worker_give_back (wm_core_t *self, session_t *worker, bool blame);
 wm_core_worker_t wm_core_worker_of (const wm_core_t *self, const session_t *worker);
 /* Removes its connection's part: credit, payloads in flight, orphans.  */
 void wm_core_worker_forget (wm_core_t *self, session_t *worker);
-/* Ends the leases of a worker that has not advanced for lease_ms.  */
+/* Ends the leases of a worker that has not advanced for leases.ms.  */
 void wm_core_worker_tick (wm_core_t *self, session_t *worker);
 
 /* ---- wm_core_breaker.c ----------------------------------------------------------------------- */
@@ -705,7 +705,7 @@ void wm_core_lease_revoke (wm_core_t *self, lease_t *lease);
 void wm_core_lease_revoke_all (wm_core_t *self, batch_t *batch);
 /* The worker's lease of this batch, or NULL.  */
 lease_t *wm_core_lease_of (const batch_t *batch, const session_t *worker);
-/* Sets lease_ms from recent durations, once a second.  */
+/* Sets leases.ms from recent durations, once a second.  */
 void wm_core_lease_measure (wm_core_t *self);
 
 /* ---- wm_core_budget.c ------------------------------------------------------------------------ */

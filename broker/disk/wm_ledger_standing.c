@@ -105,14 +105,18 @@ int wm_ledger_load_standing (wm_ledger_t *self, const wm_ledger_load_t *to, void
     return code;
 }
 
-/* An equal one; of its type and name there may be several in a commit.  */
+/* An equal one; of its type and name there may be several in a commit. Of payloads only that of
+   DISTRUST is in the pool.  */
 static bool is_pending (const wm_ledger_t *self, const pending_t *one, const wm_record_t *record)
 {
     const wm_record_t *as = &one->record;
-    return as->type == record->type && as->name_bytes == record->name_bytes &&
+    return as->type == record->type && as->code == record->code &&
+           as->name_bytes == record->name_bytes &&
            as->text_bytes == record->text_bytes && as->payload_bytes == record->payload_bytes &&
            (!as->name_bytes || !memcmp (self->pool + one->name, record->name, as->name_bytes)) &&
-           (!as->text_bytes || !memcmp (self->pool + one->text, record->text, as->text_bytes));
+           (!as->text_bytes || !memcmp (self->pool + one->text, record->text, as->text_bytes)) &&
+           (as->type != WM_RECORD_DISTRUST || !as->payload_bytes ||
+            !memcmp (self->pool + one->payload, record->payload, as->payload_bytes));
 }
 
 bool wm_ledger_has_standing (wm_ledger_t *self, const wm_record_t *record)

@@ -1,4 +1,4 @@
-/* wm_keyguard.h - who may connect to the broker's listeners and when, and whose key is still good.
+/* wm_keyguard.h - which peers the broker's listeners admit, when, and which keys are still good.
 
    libzmq asks the guard about each connection before it reads a message of it, with keys or
    without: so the guard's owner decides how many are admitted while others are unread.

@@ -72,6 +72,7 @@ struct wm_listener_t {
     wm_keyguard_t *guard;
     bool has_keys;
     uint32_t room, n_read; /* of this round: connections still to be admitted; messages read */
+    int64_t emptied_ms;    /* when the last connection that waited was admitted */
     wm_listener_test_t *knock;
     int64_t knocked_ms;
     uint64_t generation; /* of the guard when all peers were looked at */
@@ -284,6 +285,7 @@ wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, c
     *error = (wm_error_t){ .fault = WM_OK };
     self->has_keys = wants_keys;
     self->room = WM_ADMITTED_MAX;
+    self->emptied_ms = wm_now_ms ();
     if (!failed && !(self->guard = wm_keyguard_new (self->context, wants_keys, campaign,
                                                     error))) {
         wm_listener_destroy (&self);
@@ -586,7 +588,12 @@ void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms)
 {
     if (!self->n_failed && !self->n_refused)
         poll_all (self, timeout_ms);
+    const int64_t now_ms = wm_now_ms ();
+    if (now_ms - self->emptied_ms > wm_times ()->handshake_ms / 2)
+        self->room = CONNECTIONS_MAX;
     wm_keyguard_answer (self->guard, &self->room);
+    if (self->room)
+        self->emptied_ms = now_ms;
     for (size_t i = 0; i < PORTS; i++)
         monitor_read (self, &self->port[i]);
     self->left = MESSAGES_IN_A_ROW;

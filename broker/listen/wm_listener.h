@@ -6,12 +6,13 @@
    is reported after all its messages were read. A peer that has no session for handshake_ms is
    disconnected, so that silent peers keep no descriptors; so is one of too many that have sent
    nothing yet (wm_pending_peers.h). At most WM_ADMITTED_MAX connections are admitted before the
-   caller has read on: others wait before their handshake, so that they cannot fill its memory.
+   caller has read on: others wait before their handshake, so that they cannot fill its memory. If
+   some have waited for half of handshake_ms, all are admitted: longer, and they would give up.
 
    libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids chosen
    by peers (two peers with the same id lose messages). A send never blocks: a peer to which a
-   message cannot be sent is disconnected. A message is a header, and at most one
-   payload (more frames are discarded).
+   message cannot be sent is disconnected. A message is a header, and at most one payload (more
+   frames are discarded).
 
    With keys (wm_keyguard.h) only peers connect whose key is of the listener's role; one whose key
    expires or is revoked is reported REFUSED, once, and its messages are dropped from then on.
@@ -26,7 +27,7 @@
 #include <stdbool.h>
 #include <zmq.h>
 
-#define WM_ADMITTED_MAX 16u /* of 1,024 peers that come at once, 64 turns of the broker's loop */
+#define WM_ADMITTED_MAX 16u /* of 1,024 peers that come at once, 64 passes of the broker's loop */
 
 typedef struct wm_listener_t wm_listener_t;
 

@@ -12,6 +12,7 @@
    Absent on purpose: ZMQ_HEARTBEAT (libzmq 4.3.4 aborts with it when a reader pauses), routing ids
    (two peers with the same id lose messages), reconnection and resending inside a session.  */
 #include "schema/session/wm_client.h"
+#include "schema/base/wm_restart.h"
 #include "schema/base/wm_tcp.h"
 #include "schema/session/wm_client_private.h"
 #include "schema/session/wm_endpoint.h"
@@ -662,10 +663,14 @@ wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_by
     return fault;
 }
 
-/* Half of the delay is random, so that a farm does not come back at the same moment.  */
+int64_t wm_client_pause_ms (int64_t delay_ms)
+{
+    return delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1);
+}
+
 static void rest (int64_t delay_ms, int64_t most_ms)
 {
-    const int64_t pause = delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1);
+    const int64_t pause = wm_client_pause_ms (delay_ms);
     zclock_sleep ((int) (pause < most_ms ? pause : most_ms));
 }
 
@@ -673,7 +678,9 @@ wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_
                                      int64_t give_up_ms, wm_error_t *error)
 {
     const wm_times_t *times = wm_times ();
-    int64_t start = wm_now_ms (), delay = times->backoff_ms;
+    const wm_restart_rule_t rule = { .first = times->backoff_ms, .most = times->backoff_max_ms };
+    wm_restart_t tries = { .in_row = 0 };
+    const int64_t start = wm_now_ms ();
     if (self->reason == WM_REASON_BUSY) /* its disk is full: "try later" */
         rest (times->backoff_max_ms, times->backoff_max_ms);
     for (;;) {
@@ -691,8 +698,8 @@ wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_
         left = start + give_up_ms - wm_now_ms ();
         if (left <= 0)
             return WM_EAGAIN;
-        rest (delay, left);
-        delay = delay * 2 < times->backoff_max_ms ? delay * 2 : times->backoff_max_ms;
+        wm_restart_failed (&tries, &rule, 0, false);
+        rest (tries.at, left);
     }
 }
 

@@ -54,6 +54,10 @@ void wm_client_keys_of (wm_client_t *self, const char *campaign);
 wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
                            int64_t timeout_ms, wm_error_t *error);
 
+/* Returns a pause of delay_ms / 2 to delay_ms, drawn at random: a farm that lost its broker does
+   not come back at the same moment.  */
+int64_t wm_client_pause_ms (int64_t delay_ms);
+
 /* Calls wm_client_open again and again with back-off (also before the first time where the broker
    ended the last session as BUSY) until open, WM_EPEER, WM_EKEY, `give_up_ms`
    without a broker (WM_EAGAIN), or SIGINT/SIGTERM seen by czmq's zsys_interrupted (WM_EAGAIN).  */

@@ -478,7 +478,8 @@ static void answer_again (const wm_msg_t *msg, const wm_payload_t *payload)
 static void bug_late (wm_core_t *core, session_t *session, const batch_t *batch, wm_msg_t *msg,
                       const wm_payload_t *payload)
 {
-    if (msg->type != WM_MSG_BATCH || (batch && batch->flags & BATCH_ASKED))
+    if (session->role != WM_ROLE_PRODUCER || msg->type != WM_MSG_BATCH ||
+        (batch && batch->flags & BATCH_ASKED))
         return;
     if (sim.bug == BUG_LATE_FORGOTTEN && !batch)
         session->n_owed = session->n_asked;
@@ -565,19 +566,22 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
             session->n_owed = session->n_asked;
         return false;
     case BUG_CHECK_PASSED:
-        if (is_result && session->check && session->check->n_answer == 1 &&
+        if (session->role == WM_ROLE_WORKER && is_result && session->check &&
+            session->check->n_answer == 1 &&
             payload->bytes == wm_result_bytes (session->check->task.n_hit, N_OUTPUT))
             memcpy (session->check->answer[0].result, payload->data, payload->bytes);
         return false;
     case BUG_CHECK_BLAMES_FIRST:
-        if (is_result && session->check && session->check->n_answer == 2) {
+        if (session->role == WM_ROLE_WORKER && is_result && session->check &&
+            session->check->n_answer == 2) {
             machine_t *first = session->check->answer[0].machine;
             session->check->answer[0].machine = session->check->answer[1].machine;
             session->check->answer[1].machine = first;
         }
         return false;
     case BUG_BREAKER_STUCK:
-        session->outcomes = 0;
+        if (session->role == WM_ROLE_WORKER)
+            session->outcomes = 0;
         return false;
     default:
         return false;

@@ -1,4 +1,4 @@
-/* test_broker_messages.c - the table of messages, as it is printed, and as schema/wire.abnf has
+/* test_broker_messages.c - the table of messages: all of its rows, and as schema/wire.abnf has
    it.  */
 #include "broker/core/wm_core_private.h"
 
@@ -15,7 +15,7 @@
 static const wm_role_t roles[] = { WM_ROLE_WORKER, WM_ROLE_PRODUCER, WM_ROLE_OPERATOR,
                                    WM_ROLE_MONITOR };
 
-static void it_is_printed (void **state)
+static void all_rows (void **state)
 {
     (void) state;
     static const char expected[] = "HELLO        worker   new  payload up to 4259840 bytes\n"
@@ -140,7 +140,7 @@ static void roles_are_those_of_the_grammar (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (it_is_printed),
+        cmocka_unit_test (all_rows),
         cmocka_unit_test (payloads_are_those_of_the_schema),
         cmocka_unit_test (roles_are_those_of_the_grammar),
     };
