@@ -61,7 +61,7 @@ static const wm_option_t options[] = {
     {.name = "memory", .value = "BYTES", .least = 1 << 20, .most = 1L << 44, .task = "limits",
      .help = "requests and answers together hold at most so much; clients whose requests do not "
              "fit wait (default: an eighth of the memory, at most 4 GiB). Files of models that "
-             "come with loads may have as much again, on the disk"},
+             "come with loads may have as much again, in the folder of --state"},
     {.name = "max-message", .value = "BYTES", .least = 1 << 10, .most = 1L << 40,
      .help = "largest request, and largest answer (default: a quarter of --memory)"},
     {.name = "max-connections", .value = "N", .least = 1, .most = 1 << 20, .fallback = "4096",
@@ -217,17 +217,19 @@ static void look_loaded (void *argument)
 {
     gateway_t *self = argument;
     wm_loop_t *loop = self->front.loop;
-    self->has_loaded = !wm_models_any_loading (self->front.models);
-    if (self->has_loaded && self->ends_empty && wm_models_none_left (self->front.models)) {
+    const wm_models_start_t is =
+        self->ends_empty ? wm_models_started (self->front.models) : WM_MODELS_STARTED;
+    self->has_loaded |= !wm_models_any_loading (self->front.models);
+    if (is == WM_MODELS_FAILED && !self->is_draining) {
         fputs ("wiremill gateway: none of its models can be loaded, for the reasons above, so it "
-               "ends; with --exit-on-error false it waits for clients to load one\n",
+               "ends; with --exit-on-error false it stays up without one\n",
                stderr);
         self->is_empty = true;
         wm_loop_stop (loop);
     } else if (!begin (self)) {
         fprintf (stderr, "wiremill gateway: cannot listen: %s\n", strerror (errno));
         wm_loop_stop (loop);
-    } else if (!self->has_loaded)
+    } else if (!self->has_loaded || is == WM_MODELS_STARTING)
         wm_loop_timer (loop, wm_loop_now_us (loop) + BEGIN_LOOK_US, look_loaded, self);
 }
 

@@ -477,6 +477,7 @@ static size_t take (wm_web_t *self, const uint8_t *data, size_t n)
     if (!self->visit && wm_h1_has_begun (&self->h1) && !self->has_head_begun) {
         self->has_head_begun = true;
         self->since_us = now_us (self->http);
+        wm_idle_leave (&self->idle);
     }
     return at;
 }
@@ -606,9 +607,9 @@ static bool end_answer (wm_web_t *self)
     visit_destroy (self->visit, true);
     self->since_us = now_us (self->http);
     self->has_head_begun = false;
+    wm_idle_enter (&self->http->idle, &self->idle, self);
     if (!self->is_closing) {
         wm_h1_begin (&self->h1);
-        wm_idle_enter (&self->http->idle, &self->idle, self);
         return true;
     }
     self->lingers = true;

@@ -258,8 +258,7 @@ wm_ks_code_t wm_infer_decode_http (wm_infer_t *self, const void *data, size_t by
 {
     json_error_t why;
     size_t left;
-    self->request.transport = self;
-    self->request.calls = &wm_infer_calls;
+    wm_infer_begin (self);
     self->request.id = "";
     if (json_bytes > bytes)
         return wm_ks_fail (error, WM_KS_INVALID,
@@ -296,8 +295,7 @@ wm_ks_code_t wm_infer_decode_raw (wm_infer_t *self, const void *data, size_t byt
 {
     wm_ks_request_t *request = &self->request;
     wm_kserve_tensor_t *tensor = request->input = wm_infer_alloc (self, sizeof *tensor);
-    request->transport = self;
-    request->calls = &wm_infer_calls;
+    wm_infer_begin (self);
     request->id = "";
     request->n_input = 1;
     const wm_ks_code_t code =

@@ -389,8 +389,7 @@ wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
     parts_t parts;
     source_t source[WM_INFER_TENSORS_MAX];
     request->model = request->version = request->id = "";
-    request->transport = self;
-    request->calls = &wm_infer_calls;
+    wm_infer_begin (self);
     if (!count_parts (in, &parts))
         return malformed (error, "this ModelInferRequest");
     wm_ks_code_t code = take_names (self, &parts, error);

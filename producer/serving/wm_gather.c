@@ -8,14 +8,14 @@
    The way of a job: wm_gather_add checks the request, counts the bytes of its answer, allocates its
    tensors, and puts it into the heap `waiting`. `pump` cuts batches from the front of the heap
    (cut_batch) and is called by a timer, never by another function, so that all requests of one
-   round of the loop can share a batch. A large job stays first in the heap until its last row is in
-   a batch. When a batch comes back (wm_gather_answered), `scatter` puts each row of scores into the
+   round of the loop can share a batch. A large job stays in the heap until its last row is in a
+   batch. When a batch comes back (wm_gather_answered), `scatter` puts each row of scores into the
    tensors of its job. The job with no row left is answered (job_answer): classes and shared memory
    may take long, so `finish` is a job of wm_slice.h. It ends with the transport's reply.
 
-   What can go wrong, and who knows: a row that is held is NaN, and counted (hold_row); a job that
-   cannot be answered has a `failure`, and is answered at once, while rows of it may be under way. A
-   batch that the broker gives up comes back without statuses (try_again). A request that is
+   What can go wrong, and where it is kept: a row that is held is NaN, and counted (hold_row); a job
+   that cannot be answered has a `failure`, and is answered at once, while rows of it may be under
+   way. A batch that the broker gives up comes back without statuses (try_again). A request that is
    cancelled leaves its job behind with `request` NULL, while rows of it are under way.
 
    Invariants: n_left counts rows without scores, n_part the parts of a job in batches; a job is
@@ -64,7 +64,7 @@ typedef struct job_t {
     float **rows;           /* of a ragged model: (n_row), a row of scores each */
     size_t kept;            /* bytes of its answer, or of these rows */
     size_t n_value;         /* of one of its rows */
-    wm_ks_error_t *failure; /* of a row that the model does not take; NULL: none */
+    wm_ks_error_t *failure; /* of a row that cannot be answered; NULL: none */
     int64_t came_us, sent_us;
     wm_kserve_tensor_t *output; /* of the answer: scores are put there as they come */
     wm_ranking_t ranking;
@@ -156,13 +156,18 @@ static void enter_queue (job_t *job)
     self->rows_waiting += n;
 }
 
-/* Frees the scores: they are not wanted any more.  */
-static void free_scores (job_t *job)
+static void free_rows (job_t *job)
 {
     for (uint32_t i = 0; job->rows && i < job->plan.n_row; i++)
         free (job->rows[i]);
     free (job->rows);
     job->rows = NULL;
+}
+
+/* Frees the scores: they are not wanted any more.  */
+static void free_scores (job_t *job)
+{
+    free_rows (job);
     if (job->output)
         wm_signature_clear (&job->plan, job->output);
 }
@@ -285,9 +290,11 @@ static wm_ks_code_t job_output (job_t *job, wm_ks_error_t *error)
         return error->code;
     }
     wm_ks_code_t code = check_held (job, error);
-    if (!code && signature->is_ragged)
+    if (!code && signature->is_ragged) {
         code = wm_signature_ragged_answer (signature, &job->plan, job->gather->how.model, job->rows,
                                            job->output, error);
+        free_rows (job); /* the tensors have them: they are counted once */
+    }
     return code ? code : keep_classes (job, error);
 }
 

@@ -1,4 +1,6 @@
-/* wm_infer.c - memory and checks of an inference request.  */
+/* wm_infer.c - an inference request: its memory, its checks, its tensors in shared memory, and what
+   the models call of its transport. Inputs are copied from shared memory before the models have
+   them, outputs into it before the client has its answer.  */
 #include "producer/serving/wm_infer.h"
 
 #include <assert.h>
@@ -131,7 +133,6 @@ wm_ks_code_t wm_infer_need (wm_infer_t *self, size_t *more, wm_ks_error_t *error
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
-/* Inputs are copied before the models have them, outputs before the client has its answer.  */
 static bool is (const wm_infer_parameter_t *parameter, const char *key)
 {
     return parameter->key_bytes == strlen (key) &&
@@ -292,3 +293,9 @@ static bool has_room (const wm_ks_request_t *request)
 }
 
 const wm_transport_calls_t wm_infer_calls = { reply, keep, place, slices, has_room };
+
+void wm_infer_begin (wm_infer_t *self)
+{
+    self->request.transport = self;
+    self->request.calls = &wm_infer_calls;
+}

@@ -21,7 +21,7 @@
 
 typedef struct wm_infer_t {
     wm_ks_request_t request;
-    /* The answer is here.  */
+    /* Called by wm_infer_calls.reply.  */
     void (*reply) (struct wm_infer_t *self, const wm_ks_answer_t *answer);
     void *owner;
     wm_front_t *front;
@@ -46,6 +46,9 @@ typedef struct wm_infer_t {
 
 /* For the requests of both transports, whose `transport` is a wm_infer_t.  */
 extern const wm_transport_calls_t wm_infer_calls;
+
+/* Makes `self` the transport of its request, before that is decoded.  */
+void wm_infer_begin (wm_infer_t *self);
 
 /* A zeroed one is empty. Frees what decoding took, and makes it empty.  */
 void wm_infer_free (wm_infer_t *self);

@@ -121,7 +121,7 @@ void wm_models_infer (wm_models_t *self, wm_ks_request_t *request);
    is lent until the caller returns. INVALID, or as wm_models_infer would refuse.  */
 wm_ks_code_t wm_models_raw (wm_models_t *self, const char *model, const char *version, size_t bytes,
                             wm_kserve_tensor_t *tensor, wm_ks_error_t *error);
-/* Returns the bytes that the models will keep for the request's scores as soon as they have it
+/* Returns the bytes that the models will keep for the request's answer as soon as they have it
    (wm_transport_calls_t, keep); 0 where they would refuse it.  */
 size_t wm_models_need (wm_models_t *self, const wm_ks_request_t *request);
 /* The client is gone, or its deadline over: no reply follows, the request is the transport's again.

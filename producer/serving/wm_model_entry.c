@@ -1,6 +1,6 @@
 /* wm_model_entry.c - the list of models and their versions: finds, adds, and looks at them.
 
-   What decides is above: wm_models.c.  */
+   wm_models.c decides what is loaded.  */
 #include "producer/serving/wm_models_private.h"
 
 #include <czmq.h>

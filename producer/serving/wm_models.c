@@ -25,6 +25,16 @@ static bool is_loaded (const wm_version_t *version)
     return version->state == WM_VERSION_READY || version->state == WM_VERSION_LOADING;
 }
 
+/* Whether a version is there, or is tried again.  */
+static bool any_loaded (const wm_models_t *self)
+{
+    for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next)
+        for (const wm_version_t *one = entry->version; one; one = one->next)
+            if (is_loaded (one))
+                return true;
+    return false;
+}
+
 bool wm_models_any_loading (const wm_models_t *self)
 {
     const wm_model_entry_t *entry = self->first;
@@ -33,15 +43,14 @@ bool wm_models_any_loading (const wm_models_t *self)
     return entry;
 }
 
-bool wm_models_none_left (const wm_models_t *self)
+wm_models_start_t wm_models_started (const wm_models_t *self)
 {
-    bool any = false, left = false;
-    for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next) {
+    bool any = false;
+    for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next)
         any |= entry->at_start;
-        for (const wm_version_t *one = entry->version; one; one = one->next)
-            left |= is_loaded (one);
-    }
-    return any && !left;
+    return self->has_served || !any ? WM_MODELS_STARTED
+           : any_loaded (self)      ? WM_MODELS_STARTING
+                                    : WM_MODELS_FAILED;
 }
 
 wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char *version,

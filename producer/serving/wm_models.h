@@ -35,8 +35,8 @@
     {.name = "repository-poll", .value = "TIME", .fallback = "15s", .real_least = 0.01, \
      .help = "with poll: time between looks; what two looks find the same is taken"}, \
     {.name = "exit-on-error", .value = "true|false", .one_of = true, .fallback = "true", \
-     .help = "end where none of the models of the start can be loaded; false: wait for clients " \
-             "to load one"}, \
+     .help = "end if none of the models of the start can be loaded; false: stay up, for clients " \
+             "that load one or, with poll, files that change"}, \
     {.name = "server-name", .value = "NAME", .fallback = "wiremill", \
      .help = "its name in the server's metadata; some clients want triton"}, \
     {.name = "broker", .letter = 'b', .value = "NAME=ENDPOINT", \
@@ -81,8 +81,14 @@ void wm_poll_start (wm_models_t *self);
 /* Whether a model is being loaded, and does not fail.  */
 bool wm_models_any_loading (const wm_models_t *self);
 
-/* Whether models were asked for at the start, and none of them is there or tried again.  */
-bool wm_models_none_left (const wm_models_t *self);
+typedef enum {
+    WM_MODELS_STARTED,  /* one has been ready, or none was asked for */
+    WM_MODELS_STARTING, /* none yet: one is loaded, or tried again */
+    WM_MODELS_FAILED    /* none, and none is tried again */
+} wm_models_start_t;
+
+/* What became of the models that were asked for at the start.  */
+wm_models_start_t wm_models_started (const wm_models_t *self);
 
 /* Calls `each` for every version of every model that has been ready and is not unloaded yet.
    is_ready: its broker answers. n_waiting: requests of which no batch has all rows.  */

@@ -118,6 +118,7 @@ struct wm_models_t {
     bool is_strict;
     bool ends;       /* no request is taken any more */
     bool is_fixed;   /* clients may not load and unload */
+    bool has_served; /* a version was ready */
     bool names_some; /* of the repository only what --load-model names is loaded at the start */
     int64_t poll_us; /* between looks at the repository; 0: none */
     wm_timer_t *poll;
@@ -170,6 +171,11 @@ const char *wm_repository_labels (const json_t *output);
 
 /* ---- wm_models.c ----------------------------------------------------------------------------- */
 
+/* Returns a version that is ready ("": the newest); NULL with NOT_FOUND or UNAVAILABLE, in Triton's
+   words.  */
+wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char *version,
+                              wm_ks_error_t *error);
+
 /* wm_models_load and wm_models_unload, also where clients may not; `done` may be NULL.  */
 void wm_models_reload (wm_models_t *self, const char *model, const wm_override_t *given,
                        wm_models_done_t *done, void *argument);
@@ -203,12 +209,5 @@ bool wm_config_is_whole (const json_t *config);
 
 /* Returns what is stated of a port of "input" or "output", lent; NULL: nothing.  */
 const json_t *wm_config_port (const json_t *config, const char *field, const char *name);
-
-/* ---- wm_models_json.c ------------------------------------------------------------------------ */
-
-/* Returns a version that is ready ("": the newest); NULL with NOT_FOUND or UNAVAILABLE, in Triton's
-   words.  */
-wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char *version,
-                              wm_ks_error_t *error);
 
 #endif

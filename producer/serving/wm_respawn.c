@@ -20,7 +20,7 @@
 
 #define PAUSE_MAX_US 5000000 /* of one that is killed, or cannot be started */
 #define QUICK_US 5000000     /* it ended so soon: the pause doubles */
-#define OUTPUT_READS_MAX 17    /* 64 KiB, a pipe's fill, and the rest of a line */
+#define OUTPUT_READS_MAX 17  /* 64 KiB, a pipe's fill, and the rest of a line */
 #define QUICK_ENDS 3         /* by itself, in a row, before people learn of it */
 
 static const wm_restart_rule_t killed = { 100000, PAUSE_MAX_US, .quick = QUICK_US },
@@ -43,8 +43,9 @@ struct wm_respawn_t {
     char begun[1024]; /* a line that has no end yet: its first n_begun bytes */
     size_t n_begun;
     wm_timer_t *again;
-    wm_restart_t restart;       /* in us */
-    bool is_once, works, stops; /* stops: it was asked to end */
+    wm_restart_t restart;          /* in us */
+    const wm_restart_rule_t *rule; /* of its last end: a row is of one kind */
+    bool is_once, works, stops;    /* stops: it was asked to end */
 };
 
 /* ---- what it writes -------------------------------------------------------------------------- */
@@ -130,6 +131,9 @@ static bool plan_return (wm_respawn_t *self, int status, const char *line)
     const wm_restart_rule_t *rule = wm_respawn_lacks_engine (self) ? &lacks_engine
                                     : WIFEXITED (status)           ? &exited
                                                                    : &killed;
+    if (rule != self->rule)
+        self->restart.in_row = 0;
+    self->rule = rule;
     if (!wm_restart_failed (&self->restart, rule, now_us, self->works))
         return false;
     const int64_t pause_us = self->restart.at - now_us;

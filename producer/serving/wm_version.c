@@ -274,16 +274,18 @@ static wm_fault_t check_row (const wm_version_t *self, wm_error_t *error)
 {
     const wm_signature_t *signature = &self->signature;
     const size_t most = self->entry->models->message_max;
-    size_t bytes[2] = { 0, 0 }; /* of its inputs, of its outputs */
+    size_t bytes[2] = { 0, 0 }; /* of its inputs, of its largest output */
     for (uint32_t p = 0; p < signature->n_input; p++)
         bytes[0] += signature->input[p].n_value * wm_type_bytes (signature->input[p].type);
-    for (uint32_t p = 0; p < signature->n_output; p++)
-        bytes[1] += signature->output[p].n_value * wm_type_bytes (signature->output[p].type);
+    for (uint32_t p = 0; p < signature->n_output; p++) { /* a request may ask for one */
+        const size_t one = signature->output[p].n_value * wm_type_bytes (signature->output[p].type);
+        bytes[1] = one > bytes[1] ? one : bytes[1];
+    }
     const size_t row = bytes[0] > bytes[1] ? bytes[0] : bytes[1];
-    return row <= most
+    return row < most
                ? WM_OK
                : wm_fault (error, WM_EBATCH,
-                           "one row has %zu bytes of inputs and %zu of outputs, and "
+                           "one row has %zu bytes of inputs and %zu of its largest output, and "
                            "a message at most %zu: give --max-message %zu and --memory %zu, "
                            "or more",
                            bytes[0], bytes[1], most, row + HEAD_BYTES, 2 * (row + HEAD_BYTES));
@@ -359,6 +361,7 @@ static void become_ready (wm_version_t *self)
                                   .argument = self };
     self->gather = wm_gather_new (models->loop, self->link, &how);
     self->state = WM_VERSION_READY;
+    self->entry->models->has_served = true;
     report_ready (self);
     recovers (self);
     self->entry->models->changed (self->entry);
