@@ -78,7 +78,7 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "batch-hits", .value = "N", .least = 1, .most = 1 << 20, \
      .help = "most hits in a batch (default: " WM_DEFAULT_TEXT (WM_DEFAULT_BATCH_HITS) \
              " for networks that the sparse engine runs, " \
-             "else 4096)"}, \
+             "else " WM_DEFAULT_TEXT (WM_DEFAULT_BATCH_GENERAL) ")"}, \
     {.name = "planes", .value = "FILE", \
      .path = WM_PATH_READ, .task = "hits whose planes lie in other files", \
      .help = "Wire-Cell frames (.h5, .tar.gz, .tar.bz2) of the hits of each input: {stem} in the " \

@@ -60,8 +60,10 @@ static const wm_option_t options[] = {
      .help = "threads to compute with (default: the CPUs it may use)"},
     {.name = "tolerance", .value = "X", .real_most = INFINITY, .is_above = true,
      .help = "scores may differ by so much, relative above 1 (default: the max_error that all "
-             "outputs state, else what the engines that scored promise: 1e-5 in fp32, 5e-3 in "
-             "16 bits; general models 1e-4 and 0.02)"},
+             "outputs state, else what the engines that scored promise: " WM_DEFAULT_TEXT (
+                 WM_DEFAULT_ERROR_FP32) " in fp32, " WM_DEFAULT_TEXT (WM_DEFAULT_ERROR_FAST) " in "
+             "16 bits; general models " WM_DEFAULT_TEXT (WM_DEFAULT_ERROR_GENERAL) " and "
+             WM_DEFAULT_TEXT (WM_DEFAULT_ERROR_ROUNDED) ")"},
     {.name = "against", .value = "FILE", .path = WM_PATH_READ,
      .help = "score nothing: compare all outputs with scores that others wrote, for example "
              "LArSoft, in numl's form (wiremill compare has details)"},

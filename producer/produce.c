@@ -184,7 +184,7 @@ static int stage (const wm_args_t *args, char **list, wm_produce_options_t *opti
         int fd; /* the list has URLs as they were typed, with their credentials */
         if (sscanf (wm_args_text (args, "input-list"), "/proc/self/fd/%d", &fd) == 1)
             close (fd);
-        options->ahead = ahead ? (uint32_t) ahead : WM_STAGE_AHEAD;
+        options->ahead = ahead ? (uint32_t) ahead : WM_DEFAULT_STAGE_AHEAD;
         options->staged = reader.folder;
         options->store = stage_options.store;
         snprintf (spool, sizeof spool, "%.4000s/" WM_STAGE_OUT, reader.folder);

@@ -320,10 +320,3 @@ void wm_pins_changes (const wm_pins_t *pinned, const wm_pins_t *given, char *tex
     spec_changes (pinned, given->spec, pinned->spec, true, text, bytes);
     spec_changes (pinned, pinned->spec, given->spec, false, text, bytes);
 }
-
-double wm_default_error (const char *precision)
-{
-    return strcmp (precision, "fast") == 0    ? WM_DEFAULT_ERROR_FAST
-           : strcmp (precision, "split") == 0 ? WM_DEFAULT_ERROR_SPLIT
-                                              : WM_DEFAULT_ERROR_FP32;
-}

@@ -68,7 +68,8 @@ static const wm_option_t options[] = {
     {.name = "threads", .letter = 't', .value = "N,N",
      .help = "of each (default: 1 and all CPUs; of the pipeline CPUs / workers)"},
     {.name = "batch", .letter = 'b', .value = "N,N",
-     .help = "most hits per batch (default: 64,512,4096,16384; of the pipeline 16384)"},
+     .help = "most hits per batch (default: 64,512,4096,16384; of the pipeline "
+             WM_DEFAULT_TEXT (WM_DEFAULT_BATCH_HITS) ")"},
     {.name = "judged", .value = "N", .fallback = WM_DEFAULT_JUDGED, .least = 0, .most = 1000000,
      .help = "hits compared with the reference in double, which takes milliseconds each"},
     {.name = "pin", .help = "keep each thread of an engine on a CPU of its own"},
@@ -189,7 +190,9 @@ static int sweeps (bench_t *self, int bench)
         code = wm_sweep_numbers (&self->threads, args, "threads", threads, 1, 1024);
     return code ? code
                 : wm_sweep_numbers (&self->batch, args, "batch",
-                                    is_engine ? "64,512,4096,16384" : "16384", 1, 1 << 20);
+                                    is_engine ? "64,512,4096,16384"
+                                              : WM_DEFAULT_TEXT (WM_DEFAULT_BATCH_HITS),
+                                    1, 1 << 20);
 }
 
 /* ---- one point ------------------------------------------------------------------------------- */
@@ -586,6 +589,27 @@ static int measure (bench_t *self, unsigned wanted)
     return code;
 }
 
+/* Refuses an instruction set that an engine of the list does not heed, and a precision that none of
+   them does: their points would be those without it.  */
+static int refuse_unheeded (const bench_t *self)
+{
+    const char *isa = wm_args_text (self->args, "isa");
+    const bool is_given = wm_args_given (self->args, "precision");
+    wm_error_t error;
+    for (int e = 0; e < self->engine.n; e++)
+        if (wm_device_heeds (self->engine.text[e], NULL, NULL, isa, &error))
+            return wm_args_refuse (self->args, "%s", error.text);
+    for (int p = 0; p < self->precision.n && is_given; p++) {
+        int heeds = 0;
+        for (int e = 0; e < self->engine.n; e++)
+            heeds += !wm_device_heeds (self->engine.text[e], NULL, self->precision.text[p], NULL,
+                                       &error);
+        if (!heeds)
+            return wm_args_refuse (self->args, "%s", error.text);
+    }
+    return 0;
+}
+
 static int bench_main (const wm_args_t *args)
 {
     static bench_t self;
@@ -604,6 +628,8 @@ static int bench_main (const wm_args_t *args)
     int code = refuse_ignored (args, word, wanted);
     for (int k = 0; k < BENCHES && !code; k++)
         code = wanted & 1u << k ? sweeps (&self, k) : 0;
+    if (!code)
+        code = refuse_unheeded (&self);
     if (!code)
         code = open_json (&self);
     if (code)

@@ -1,4 +1,4 @@
-/* wm_bench_points.c - see wm_points.h.  */
+/* wm_bench_points.c - see wm_bench_points.h.  */
 #include "ops/bench/wm_bench_points.h"
 #include "kernels/judge/wm_peak.h"
 #include "kernels/wm_device.h"
@@ -24,7 +24,7 @@ static const struct {
     int tables;
     const char *what;
 } columns[] = {
-    {"bench", NULL, TEXT, ALL, "engine or pipeline"},
+    {"bench", NULL, TEXT, 0, "engine or pipeline"},
     {"engine", NULL, TEXT, 0, "as given on the command line"},
     {"signature", "engine", TEXT, ENGINE | PIPELINE,
      "what ran: engine, instruction set, precision, version"},
@@ -33,11 +33,11 @@ static const struct {
     {"threads", "thr", COUNT, ENGINE | PIPELINE, "threads of each"},
     {"batch", "batch", COUNT, ALL, "most hits per batch"},
     {"input_hits", NULL, COUNT, 0, "in all batches"},
-    {"hits", NULL, COUNT, ALL, "scored during the measurement"},
-    {"seconds", NULL, FIXED2, ALL, "of the measurement; of the pipeline the whole command"},
+    {"hits", NULL, COUNT, 0, "scored during the measurement"},
+    {"seconds", NULL, FIXED2, 0, "of the measurement; of the pipeline the whole command"},
     {"cpu_s", NULL, FIXED2, 0, "CPU time of the measurement"},
     {"hits_s", "hits/s", COUNT, ALL, "mean; of the pipeline while there was work"},
-    {"best_hits_s", NULL, COUNT, ENGINE, "of the fastest round over all batches"},
+    {"best_hits_s", NULL, COUNT, 0, "of the fastest round over all batches"},
     {"whole_hits_s", "whole", COUNT, PIPELINE, "hits by the time of the whole command"},
     {"events_s", NULL, FIXED2, 0, "mean"},
     {"batches_s", NULL, COUNT, 0, "mean"},
@@ -74,7 +74,7 @@ static const struct {
     {"dense_madds", NULL, COUNT, 0, "... of the model's dense form"},
     {"gflops", NULL, FIXED1, 0,
      "executed in the fastest round, zeros skipped; of bf16x3 its three products in bf16"},
-    {"peak_gflops", NULL, FIXED1, ENGINE, "measured peak of so many threads in this precision"},
+    {"peak_gflops", NULL, FIXED1, 0, "measured peak of so many threads in this precision"},
     {"peak_share", "peak", SHARE, ENGINE, "gflops by peak_gflops"},
     {"cpu_peak_share", NULL, SHARE, 0,
      "the same by CPU time: time that other programs took does not count"},
@@ -87,7 +87,6 @@ static const struct {
 };
 /* clang-format on */
 #define COLUMNS (sizeof columns / sizeof *columns)
-#define BEHIND_BATCH 7 /* of these columns a point that failed has values */
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
@@ -251,8 +250,8 @@ static void put_cell (FILE *out, const char *text, size_t c, int width)
 static const char *const titles[] = { "engine alone", "pipeline" };
 static const char *const benches[] = { "engine", "pipeline" };
 static const char *const units[] = {
-    "p99: ms of a batch; hits/s: mean; peak: share of the CPU's in the fastest round",
-    "p99: ms of a batch; whole: hits/s of the whole command; first, last: s without scores",
+    "p99: ms of a batch; hits/s: mean; peak: share of the CPU's, fastest round",
+    "p99: ms of a batch; whole: hits/s by wall time; first, last: s without scores",
 };
 
 void wm_points_table (FILE *out, const json_t *points, const char *bench,
@@ -294,8 +293,11 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
         if (!is_of (point, bench))
             continue;
         fprintf (out, " ");
-        for (size_t c = 0; c < (*wm_ask_text (point, "failed") ? BEHIND_BATCH : COLUMNS); c++)
+        for (size_t c = 0; c < COLUMNS; c++) {
             put_cell (out, cell (point, c, text), c, width[c]);
+            if (*wm_ask_text (point, "failed") && strcmp (columns[c].key, "batch") == 0)
+                break; /* one that failed has no values behind it */
+        }
         fprintf (out, "%s%s\n", *wm_ask_text (point, "failed") ? " " : "",
                  wm_ask_text (point, "failed"));
     }

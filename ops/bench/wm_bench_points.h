@@ -1,7 +1,7 @@
 /* wm_bench_points.h - measured points of `wiremill bench`: as a table of 80 columns, as JSON.
 
-   A point is a flat JSON object; its keys are the columns of wm_points.c, which explains each. A
-   missing key was not measured, or has no meaning for that point.  */
+   A point is a flat JSON object; its keys are the columns of wm_bench_points.c, which explains
+   each. A missing key was not measured, or has no meaning for that point.  */
 #ifndef WM_BENCH_POINTS_H
 #define WM_BENCH_POINTS_H
 

@@ -302,11 +302,14 @@ static void give_up (wm_file_source_t *self, int code)
    workflow system offers again what is not listed as processed.  */
 static void failed (wm_file_source_t *self, const char *how, bool is_final)
 {
-    const int64_t pause_ms = wm_times ()->stage_wait_ms << self->tries;
-    if (++self->tries < FEED_TRIES_MAX && !is_final) {
+    const int64_t wait_ms = wm_times ()->stage_wait_ms, now = wm_now_ms ();
+    const wm_restart_rule_t rule = { .first = wait_ms,
+                                     .most = wait_ms << FEED_TRIES_MAX,
+                                     .give_up = FEED_TRIES_MAX };
+    if (wm_restart_failed (&self->tries, &rule, now, false) && !is_final) {
         report (self, "--files-from-command %s; it is run again in %.1f s", how,
-                (double) pause_ms / 1e3);
-        self->next_ms = wm_now_ms () + pause_ms;
+                (double) (self->tries.at - now) / 1e3);
+        self->next_ms = self->tries.at;
         return;
     }
     report (self,
@@ -361,7 +364,7 @@ static bool take_answer (wm_file_source_t *self, bool is_left)
         failed (self, how, true);
         return false;
     }
-    self->tries = 0;
+    self->tries.in_row = 0;
     const wm_file_source_file_t *known = find (self, did, pfn);
     if (known) {
         if (!is_left)

@@ -16,6 +16,7 @@
 #define WM_FILE_SOURCE_H
 
 #include "ops/campaign/wm_setup.h"
+#include "schema/base/wm_restart.h"
 #include "schema/base/wm_table.h"
 #include "schema/option/wm_option.h"
 
@@ -50,7 +51,7 @@ typedef struct {
     char record_path[PATH_MAX], answer_path[PATH_MAX + 8];
     pid_t pid; /* of the command; 0: it does not run */
     int64_t began_ms, next_ms, limit_ms;
-    int tries;
+    wm_restart_t tries;
     uint32_t n_repeat;             /* files in a row that it gave before */
     bool has_ended;                /* nothing is asked for any more */
     int code;                      /* why: WM_EXIT_OK, there are no more files */

@@ -37,8 +37,9 @@
 #define HEAR_MS 20
 #define LOG_MS 500
 #define AWAY_WAITS_MAX 64 /* pauses of 2 s to 128 s */
+#define SAME_INPUT_CRASHES_MAX 10 /* it is held from the second on */
 
-/* Five times at once.  */
+/* It is started again at once, five times in a row; ends that are 12 s apart at most are a row.  */
 static const wm_restart_rule_t broker_rule = { .quick = 12000, .give_up = 6 };
 
 static void report (const wm_processes_t *self, const char *format, ...)
@@ -135,10 +136,10 @@ void wm_processes_nap (int64_t ms)
     nap (-1, ms);
 }
 
-/* A place of the crew's senders is free while its list of inputs is empty. Exit codes 0, 3 and 5
-   are about a producer's own inputs only: the others go on. Any other code ends the campaign.  */
+/* ---- producers: starting ---------------------------------------------------------------------
 
-/* ---- producers: starting --------------------------------------------------------------------- */
+   A place of self->sender is free while its list of inputs is empty. Exit codes 0, 3 and 5 are
+   about a producer's own inputs only: the others go on. Any other code ends the campaign.  */
 
 /* Fills in the next producer, which is not started yet.  */
 static wm_fault_t sender_init (wm_processes_t *self, const wm_inputs_t *inputs, uint32_t first,
@@ -401,7 +402,7 @@ static int producer_ended (wm_processes_t *self, wm_sender_t *sender)
     if (!*input)
         return producer_killed (self, sender);
     wm_child_how (child, how);
-    static const wm_restart_rule_t rule = { .give_up = 10 };
+    static const wm_restart_rule_t rule = { .give_up = SAME_INPUT_CRASHES_MAX };
     const bool again = strcmp (input, sender->crashed) == 0;
     if (!wm_restart_failed (&child->restart, &rule, wm_now_ms (), !again)) {
         report_end (self, child, "it is not started again");

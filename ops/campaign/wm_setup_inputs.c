@@ -50,7 +50,7 @@ wm_fault_t wm_setup_limits (wm_error_t *error)
 typedef struct {
     FILE *out;
     wm_inputs_t *inputs;
-    void *seen; /* tree of full names; owns them */
+    void *seen; /* tree of the names that is_repeated compares; owns them */
 } list_t;
 
 static int compare_names (const void *a, const void *b)
@@ -66,9 +66,11 @@ static bool is_repeated (list_t *list, const char *path)
     const char *base = slash ? slash + 1 : path;
     char folder[PATH_MAX], real[PATH_MAX], full[2 * PATH_MAX];
     snprintf (folder, sizeof folder, "%.*s", slash ? (int) (base - path) : 1, slash ? path : ".");
-    const bool is_found = realpath (folder, real);
-    snprintf (full, sizeof full, "%s/%.4000s", is_found ? real : "", base);
-    char *name = is_found ? strdup (full) : NULL;
+    if (wm_url_of (path) == WM_URL_NONE && realpath (folder, real))
+        snprintf (full, sizeof full, "%s/%.4000s", real, base);
+    else
+        snprintf (full, sizeof full, "%s", path);
+    char *name = strdup (full);
     char *const *at = name ? tsearch (name, &list->seen, compare_names) : NULL;
     const bool is = at && *at != name;
     if (is || !at)
@@ -78,11 +80,9 @@ static bool is_repeated (list_t *list, const char *path)
 
 static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
 {
-    if (wm_url_of (path) != WM_URL_NONE) {
-        if (!strchr (path, '\n') && wm_urls_check (path, error))
-            return error->fault;
-        list->inputs->n_url++;
-    }
+    const bool is_url = wm_url_of (path) != WM_URL_NONE;
+    if (is_url && !strchr (path, '\n') && wm_urls_check (path, error))
+        return error->fault;
     if (strchr (path, '\n')) { /* lists have one a line */
         wm_fault (error, WM_EUSAGE, "an input's name contains a line break, rename it: %.200s",
                   path);
@@ -93,6 +93,7 @@ static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
         list->inputs->n_repeated++;
         return WM_OK;
     }
+    list->inputs->n_url += is_url;
     if (list->inputs->n_file++ == 0) {
         snprintf (list->inputs->first, sizeof list->inputs->first, "%s", path);
         wm_url_redact (list->inputs->first);

@@ -15,10 +15,20 @@
 
 wm_fault_t wm_input_init (wm_input_t *self, const char *name, wm_error_t *error)
 {
-    char full[2 * PATH_MAX];
+    char path[PATH_MAX], real[PATH_MAX], full[2 * PATH_MAX];
+    size_t length = wm_path_length (name);
     memset (self, 0, sizeof *self);
+    snprintf (path, sizeof path, "%.*s", (int) length, name);
     self->remote = wm_url_of (name) != WM_URL_NONE;
-    if (!wm_path_full (name, full) || strlen (full) > WM_PATH_BYTES_MAX)
+    if (self->remote)
+        snprintf (full, sizeof full, "%s", name);
+    else if (length < sizeof path && realpath (path, real))
+        snprintf (full, sizeof full, "%s%s", real, name + length);
+    else if (name[0] != '/' && getcwd (real, sizeof real))
+        snprintf (full, sizeof full, "%s/%s", real, name);
+    else
+        snprintf (full, sizeof full, "%s", name);
+    if (length >= sizeof path || strlen (full) > WM_PATH_BYTES_MAX)
         return wm_fault (error, WM_EBATCH, "%.100s...: a path of more than %u bytes", name,
                          WM_PATH_BYTES_MAX);
     self->path = strdup (full);

@@ -28,7 +28,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WM_STAGE_AHEAD 4u
 #define WM_STAGE_AHEAD_MAX 64u
 #define WM_STAGE_OUT "out" /* in the stager's folder: outputs on their way */
 

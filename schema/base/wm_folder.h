@@ -1,6 +1,7 @@
 /* wm_folder.h - the folders that `wiremill` and its programs make for each other.
 
-   Where a campaign lies is something that the command and the broker must agree on.
+   Where a campaign lies is something that the command and the broker must agree on. Defined in
+   wm_file.c (making, syncing, removing) and wm_folder_campaign.c (which campaign).
    Thread: any.  */
 #ifndef WM_FOLDER_H
 #define WM_FOLDER_H

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,20 +60,4 @@ bool wm_path_follow (char path[PATH_MAX])
         return false;
     strcpy (path, next);
     return true;
-}
-
-bool wm_path_full (const char *name, char full[2 * PATH_MAX])
-{
-    char path[PATH_MAX], real[PATH_MAX];
-    const size_t length = wm_path_length (name);
-    snprintf (path, sizeof path, "%.*s", (int) length, name);
-    if (wm_url_of (name) != WM_URL_NONE)
-        snprintf (full, 2 * PATH_MAX, "%s", name);
-    else if (length < sizeof path && realpath (path, real))
-        snprintf (full, 2 * PATH_MAX, "%s%s", real, name + length);
-    else if (name[0] != '/' && getcwd (real, sizeof real))
-        snprintf (full, 2 * PATH_MAX, "%s/%s", real, name);
-    else
-        snprintf (full, 2 * PATH_MAX, "%s", name);
-    return length < sizeof path;
 }

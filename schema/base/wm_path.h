@@ -12,10 +12,6 @@
    before ":/".  */
 size_t wm_path_length (const char *name);
 
-/* Writes the name by which a campaign knows an input: its file's real path, where there is one, and
-   the dataset; of a URL the URL. false: it is too long.  */
-bool wm_path_full (const char *name, char full[2 * PATH_MAX]);
-
 /* Returns a message about the input `name` without the "NAME: " with which it may begin, also that
    of the file alone: for a line that has the name already. Lent by `text`.  */
 const char *wm_path_behind (const char *text, const char *name);

@@ -258,7 +258,7 @@ sites ()
             my $text = join "", $raw =~ /"((?:[^"\\]|\\.)*)"/g;
             print "$ARGV $1\n" while $text =~ /(`wiremill [^`]*`?|\btype(?=[: ])(?: this| the same)?|give another [^,;]*|--retry-held [a-z]+|to begin again, [^;]*)/g;
         }' broker/wm_*.c broker/{campaign,core}/wm_*.c producer/session/wm_produce*.c \
-        ops/{run,held,status,control}.c schema/wm_wait.h ops/*/wm_{account,ask,command,processes,processes_producers,workflow}.c | sort -u
+        ops/{run,held,status,control}.c schema/wm_wait.h ops/*/wm_{account,ask,command,processes,workflow}.c | sort -u
 }
 cat >"$work/sites" <<'END'
 broker/campaign/wm_campaign.c `wiremill rebuild %s --output %s` => moved

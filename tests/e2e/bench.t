@@ -90,6 +90,8 @@ ok "... and with keys, beside handshakes by an unknown key" curve keys --keys --
 ok "... which need keys" refused 2 "storm needs --keys" "$broker_bench" "$work/storm" --storm 1
 units () { grep -q '^  p99: ms of a batch; hits/s: mean; peak' "$work/e.table" &&
     grep -q '^  p99: ms of a batch; .* first, last: s without scores$' "$work/p.table"; }
+narrow () { ! grep -hvE '^  (not tested|-:)' "$work/e.table" "$work/p.table" | grep -E '.{81}'; }
+ok "no line is longer than 80 columns, but those of what was not tested" narrow
 ok "below each table are the units of columns whose titles have none" units
 
 stdout_json ()

@@ -126,6 +126,8 @@ ok "options that the engine does not heed" mistakes <<EOF
 2|wiremill run -m m.wmm -o o a.h5 --precision fast --engine reference|wiremill run: --precision fast and --engine reference do not go together: reference $no_arithmetic; see wiremill run --help
 2|wiremill run -m m.wmm -o o a.h5 --precision split --engine openvino|wiremill run: --precision split and --engine openvino do not go together: openvino $no_arithmetic; see wiremill run --help
 2|wiremill run -m m.wmm -o o a.h5 --device cuda --engine sparse|wiremill run: --device cuda and --engine sparse do not go together: it computes on the CPU; leave one of the two out; see wiremill run --help
+2|wiremill bench --engine openvino --isa avx2|wiremill bench: --isa and --engine openvino do not go together: only the engine sparse has instruction sets to choose from; leave one of the two out; see wiremill bench --help
+2|wiremill bench --engine openvino --precision split|wiremill bench: --precision split and --engine openvino do not go together: openvino $no_arithmetic; see wiremill bench --help
 2|wiremill-worker --broker ipc:///b --device cpu --engine cuda|wiremill-worker: --device cpu and --engine cuda do not go together: it computes on a GPU; leave one of the two out; see wiremill-worker --help
 2|wiremill plan -m m.wmm a.h5 --precision fast --engine onnxruntime|wiremill plan: --precision fast and --engine onnxruntime do not go together: onnxruntime $no_arithmetic; see wiremill plan --help
 2|wiremill work -b ipc:///b --engine openvino --isa avx2|wiremill work: --isa and --engine openvino do not go together: only the engine sparse has instruction sets to choose from; leave one of the two out; see wiremill work --help

@@ -191,7 +191,7 @@ EOF
     chmod 644 "$work/data/both.h5"
     run pair-here --input "$work/data/both.h5:/a" --input "$work/data/both.h5:/b" || return 1
     mode fine
-    run pair --input "$web/both.h5:/a" --input "$web/both.h5:/b" && empty pair && [ "$(grep -c ^/both.h5 "$work/data/log")" = 1 ] || return 1
+    run pair --input "$web/both.h5:/a" --input "$web/both.h5:/b" --input "$web/both.h5:/a" && says " files=2 written=2 " && empty pair && [ "$(grep -c ^/both.h5 "$work/data/log")" = 1 ] || return 1
     for n in pair-here pair; do mv "$work/$n"/both-*.scores.h5 "$work/$n/second.scores.h5" || return 1; done
     same_scores both "$work/pair-here" "$work/pair" && same_scores second "$work/pair-here" "$work/pair"
 }

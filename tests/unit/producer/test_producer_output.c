@@ -47,6 +47,16 @@ static float score_of (uint32_t i, uint32_t k)
     return (float) i + (float) k / 8;
 }
 
+static void write_all (const wm_writer_job_t *job, wm_writer_result_t *result)
+{
+    wm_error_t error;
+    wm_writer_t *writer = wm_writer_new (job);
+    for (bool done = false; !done;)
+        if (wm_writer_step (writer, &done, result, &error))
+            fail_msg ("%s: %s", job->path, error.text);
+    wm_writer_destroy (&writer);
+}
+
 /* Writes n rows of two values a patch; scores of 4 labels.  */
 static void write_output (const char *path, uint32_t n, wm_writer_result_t *result)
 {
@@ -87,11 +97,7 @@ static void write_output (const char *path, uint32_t n, wm_writer_result_t *resu
                                   6,
                                   { "typed", "/real/path", 4711, 0, "/folder", "the command" } };
     const test_ids_t ids = test_ids_begin ();
-    wm_writer_t *writer = wm_writer_new (&job);
-    for (bool done = false; !done;)
-        if (wm_writer_step (writer, &done, result, &error))
-            fail_msg ("%u rows: %s", n, error.text);
-    wm_writer_destroy (&writer);
+    write_all (&job, result);
     assert_int_equal (test_ids_end (&ids), 0);
     wm_reader_destroy (&reader);
     wm_scratch_close (&scratch);
@@ -376,11 +382,7 @@ static void tables_of_numl (void **state)
                                       .engine = engines,
                                       .n_engine = 1 };
         const test_ids_t ids = test_ids_begin ();
-        wm_writer_t *writer = wm_writer_new (&job);
-        for (bool done = false; !done;)
-            if (wm_writer_step (writer, &done, &result, &error))
-                fail_msg ("way %d: %s", way, error.text);
-        wm_writer_destroy (&writer);
+        write_all (&job, &result);
         assert_int_equal (test_ids_end (&ids), 0);
         const hid_t hit = is_wide_hit ? H5T_STD_I64LE : H5T_STD_I32LE,
                     id = is_wide_event ? H5T_STD_I64LE : H5T_STD_I32LE;
@@ -419,8 +421,6 @@ static void tables_of_numl (void **state)
     *pins.layout = 0;
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
-
 /* Writes all that a reader has, with scores of score_of.  */
 static void all_written (wm_reader_t *reader, const wm_spec_t *of, const char *out)
 {
@@ -442,11 +442,7 @@ static void all_written (wm_reader_t *reader, const wm_spec_t *of, const char *o
                                   .reader = reader,
                                   .engine = engines,
                                   .n_engine = 1 };
-    wm_writer_t *writer = wm_writer_new (&job);
-    for (bool done = false; !done;)
-        if (wm_writer_step (writer, &done, &result, &error))
-            fail_msg ("%s", error.text);
-    wm_writer_destroy (&writer);
+    write_all (&job, &result);
     wm_scratch_close (&scratch);
 }
 
@@ -556,6 +552,8 @@ static void tables_of_many_rows (void **state)
     }
     *pins.layout = 0;
 }
+
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void what_is_refused_of_names (void **state)
 {

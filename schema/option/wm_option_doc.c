@@ -1,0 +1,360 @@
+/* wm_option_doc.c - what people read about a command line: --help, man pages, bash completion.
+
+   All three are made from the tables that the parser uses, so none of them can be out of date.  */
+#include "schema/option/wm_duration.h"
+#include "schema/option/wm_option_private.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LEFT_WIDTH 28 /* columns of an option in --help; its text stands to the right, or below */
+#define WIDTH 80      /* where lines of --help end */
+
+/* ---- --help ---------------------------------------------------------------------------------- */
+
+/* Prints `text` filled between columns `indent` and WIDTH; the cursor is in column `at`. Returns
+   the column after it.  */
+static int fill (const char *text, size_t length, int indent, int at)
+{
+    while (length) {
+        const char *space = memchr (text, ' ', length);
+        const size_t n = space ? (size_t) (space - text) : length;
+        if (at > indent && at + 1 + (int) n > WIDTH) {
+            printf ("\n%*s", indent, "");
+            at = indent;
+        } else if (at > indent) {
+            putchar (' ');
+            at++;
+        }
+        printf ("%.*s", (int) n, text);
+        at += (int) n;
+        text += n + (space != NULL);
+        length -= n + (space != NULL);
+    }
+    return at;
+}
+
+static void print_paragraphs (const char *text)
+{
+    int at = 0;
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = strchr (text, '\n') ? strchr (text, '\n') : text + strlen (text);
+        const bool is_verbatim = *text == ' ' || end == text;
+        if (at && is_verbatim)
+            putchar ('\n');
+        if (is_verbatim)
+            printf ("%.*s\n", (int) (end - text), text);
+        at = is_verbatim ? 0 : fill (text, (size_t) (end - text), 0, at);
+    }
+    if (at)
+        putchar ('\n');
+}
+
+/* What stands below the options where one takes a TIME.  */
+static const char times[] = "A TIME is " WM_DURATION_EXAMPLES "; a number alone is seconds.";
+
+static bool takes_time (const wm_verb_t *verb)
+{
+    for (const wm_option_t *o = verb->options; o->name; o++)
+        if (wm_option_is_time (o))
+            return true;
+    return false;
+}
+
+/* Whether a heading stands before this verb.  */
+static bool begins_group (const wm_program_t *program, const wm_verb_t *const *verb)
+{
+    return (*verb)->task && (verb == program->verbs || !verb[-1]->task ||
+                             strcmp ((*verb)->task, verb[-1]->task) != 0);
+}
+
+void wm_program_help (const wm_program_t *program)
+{
+    printf ("%s - %s\n\nusage: %s VERB [OPTIONS]\n       %s help VERB     lists a verb's options\n"
+            "       %s --version\n",
+            program->name, program->summary, program->name, program->name, program->name);
+    for (const wm_verb_t *const *v = program->verbs; *v; v++) {
+        if (begins_group (program, v))
+            printf ("\n%s\n", (*v)->task);
+        printf ("  %-9s %s\n", (*v)->name, (*v)->summary);
+    }
+    if (program->text) {
+        putchar ('\n');
+        print_paragraphs (program->text);
+    }
+}
+
+void wm_verb_help (const wm_verb_t *verb)
+{
+    char title[64];
+    wm_verb_title (verb, title);
+    printf ("%s - %s\n\nusage: %s [OPTIONS]%s%s\n", title, verb->summary, title,
+            verb->rest ? " " : "", verb->rest ? verb->rest : "");
+    for (const wm_option_t *o = verb->options; o->name; o++) {
+        char left[64];
+        if (o->task)
+            printf ("\n%s\n", o->task);
+        snprintf (left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : " ",
+                  o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
+                  o->value ? " " : "", o->value ? o->value : "");
+        if (strlen (left) > LEFT_WIDTH)
+            printf ("  %s\n%*s", left, LEFT_WIDTH + 3, "");
+        else
+            printf ("  %-*s ", LEFT_WIDTH, left);
+        const int at = fill (o->help, strlen (o->help), LEFT_WIDTH + 3, LEFT_WIDTH + 3);
+        if (o->fallback) {
+            char text[128];
+            snprintf (text, sizeof text, "(default: %s)", o->fallback);
+            fill (text, strlen (text), LEFT_WIDTH + 3, at);
+        }
+        putchar ('\n');
+    }
+    if (takes_time (verb))
+        printf ("\n%s\n", times);
+    if (verb->text) {
+        putchar ('\n');
+        print_paragraphs (verb->text);
+    }
+}
+
+/* ---- man pages ------------------------------------------------------------------------------- */
+
+/* A line that begins with '.' or '\'' is a request; '-' alone is no hyphen for a shell.  */
+static void roff (const char *text, size_t length)
+{
+    if (length && (*text == '.' || *text == '\''))
+        fputs ("\\&", stdout);
+    for (; length; text++, length--)
+        switch (*text) {
+        case '\\':
+            fputs ("\\e", stdout);
+            break;
+        case '-':
+            fputs ("\\-", stdout);
+            break;
+        case '\'':
+            fputs ("\\(aq", stdout);
+            break;
+        case '`':
+            fputs ("\\(ga", stdout);
+            break;
+        case '^':
+            fputs ("\\(ha", stdout);
+            break;
+        case '~':
+            fputs ("\\(ti", stdout);
+            break;
+        default:
+            putchar (*text);
+        }
+}
+
+static void roff_text (const char *text)
+{
+    roff (text, strlen (text));
+}
+
+static void roff_paragraphs (const char *text)
+{
+    bool is_example = false;
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = strchr (text, '\n') ? strchr (text, '\n') : text + strlen (text);
+        if ((*text == ' ') != is_example) {
+            is_example = !is_example;
+            puts (is_example ? ".PP\n.nf" : ".fi");
+        }
+        if (end == text)
+            fputs (".PP", stdout);
+        roff (text, (size_t) (end - text));
+        putchar ('\n');
+    }
+    if (is_example)
+        puts (".fi");
+}
+
+static void roff_heading (const char *text)
+{
+    fputs (".SS \"", stdout);
+    roff_text (text);
+    puts ("\"");
+}
+
+static void roff_option (const wm_option_t *option)
+{
+    if (option->task)
+        roff_heading (option->task);
+    puts (".TP");
+    if (option->letter)
+        printf ("\\fB\\-%c\\fR, ", option->letter);
+    fputs ("\\fB\\-\\-", stdout);
+    roff_text (option->name);
+    fputs ("\\fR", stdout);
+    if (option->value) {
+        fputs (" \\fI", stdout);
+        roff_text (option->value);
+        fputs ("\\fR", stdout);
+    }
+    putchar ('\n');
+    roff_text (option->help);
+    if (option->fallback) {
+        fputs (" (default: ", stdout);
+        roff_text (option->fallback);
+        putchar (')');
+    }
+    putchar ('\n');
+}
+
+/* The name of a page: the title with a dash for the space.  */
+static const char *page_name (const wm_program_t *program, const wm_verb_t *verb, char name[64])
+{
+    if (verb && *verb->name)
+        snprintf (name, 64, "%s-%s", verb->program ? verb->program : "wiremill", verb->name);
+    else
+        snprintf (name, 64, "%s", program->name);
+    return name;
+}
+
+static void roff_head (const wm_program_t *program, const wm_verb_t *verb)
+{
+    char name[64], title[64];
+    page_name (program, verb, name);
+    fputs (".TH \"", stdout);
+    for (const char *at = name; *at; at++)
+        putchar (toupper ((unsigned char) *at));
+    printf ("\" \"1\" \"\" \"wiremill %s\" \"wiremill\"\n.SH NAME\n", program->version);
+    roff_text (name);
+    fputs (" \\- ", stdout);
+    roff_text (verb ? verb->summary : program->summary);
+    fputs ("\n.SH SYNOPSIS\n\\fB", stdout);
+    roff_text (verb ? wm_verb_title (verb, title) : program->name);
+    fputs (verb ? "\\fR [\\fIOPTIONS\\fR]" : "\\fR \\fIVERB\\fR [\\fIOPTIONS\\fR]", stdout);
+    if (verb && verb->rest) {
+        fputs (" \\fI", stdout);
+        roff_text (verb->rest);
+        fputs ("\\fR", stdout);
+    }
+    putchar ('\n');
+}
+
+void wm_option_print_man (const wm_program_t *program, const wm_verb_t *verb)
+{
+    roff_head (program, verb);
+    if (verb && verb->text) {
+        puts (".SH DESCRIPTION");
+        roff_paragraphs (verb->text);
+    }
+    if (verb)
+        puts (".SH OPTIONS");
+    for (const wm_option_t *o = verb ? verb->options : NULL; o && o->name; o++)
+        roff_option (o);
+    if (verb)
+        puts (".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint this list");
+    else
+        puts (".SH VERBS");
+    if (verb && takes_time (verb))
+        printf (".PP\n%s\n", times);
+    for (const wm_verb_t *const *v = program->verbs; !verb && *v; v++) {
+        if (begins_group (program, v))
+            roff_heading ((*v)->task);
+        printf (".TP\n\\fB%s\\fR\n", (*v)->name);
+        roff_text ((*v)->summary);
+        putchar ('\n');
+    }
+    if (program->text) {
+        puts (".SH \"EXIT STATUS\"");
+        roff_paragraphs (program->text);
+    }
+    if (verb && *verb->name)
+        puts (".SH \"SEE ALSO\"\n.BR wiremill (1)");
+}
+
+void wm_option_print_pages (const wm_program_t *program)
+{
+    char name[64];
+    if (wm_program_has_verbs (program))
+        printf ("%s %s\n", program->name, program->name);
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        if (!(*v)->pass || (*v)->pass_to)
+            printf ("%s %s %s\n", page_name (program, *v, name),
+                    (*v)->pass_to ? (*v)->pass_to : program->name, (*v)->name);
+}
+
+/* ---- bash completion ------------------------------------------------------------------------- */
+
+static void print_function_name (const char *program)
+{
+    putchar ('_');
+    for (; *program; program++)
+        putchar (*program == '-' ? '_' : *program);
+}
+
+/* "run:--engine | run:-e": the verb and the word before the one that is completed.  */
+static void print_case (const wm_verb_t *verb, const wm_option_t *option)
+{
+    printf ("    %s:--%s", verb->name, option->name);
+    if (option->letter)
+        printf (" | %s:-%c", verb->name, option->letter);
+    fputs (") ", stdout);
+}
+
+static void print_values (const wm_verb_t *verb, const wm_option_t *option)
+{
+    print_case (verb, option);
+    if (option->one_of) {
+        fputs ("mapfile -t COMPREPLY < <(compgen -W '", stdout);
+        for (const char *at = option->value; *at; at++)
+            putchar (*at == '|' ? ' ' : *at);
+        fputs ("' -- \"$cur\"); ", stdout);
+    } else if (strstr (option->value, "DIR"))
+        fputs ("mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); ", stdout);
+    else if (strstr (option->value, "FILE") || strstr (option->value, "GLOB"))
+        fputs ("mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); ", stdout);
+    puts ("return ;;");
+}
+
+static void print_options (const wm_verb_t *verb)
+{
+    printf ("    %s:-*) mapfile -t COMPREPLY < <(compgen -W '", verb->name);
+    for (const wm_option_t *o = verb->options; o->name; o++)
+        printf ("--%s ", o->name);
+    puts ("--help' -- \"$cur\") ;;");
+}
+
+static void print_verbs (const wm_program_t *program)
+{
+    puts ("    if [ \"$COMP_CWORD\" = 1 ]; then");
+    fputs ("        mapfile -t COMPREPLY < <(compgen -W '", stdout);
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        printf ("%s ", (*v)->name);
+    puts ("--help --version' -- \"$cur\")\n        return\n    fi");
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        if ((*v)->pass_to) {
+            printf ("    [ \"$verb\" != %s ] || { ", (*v)->name);
+            print_function_name ((*v)->pass_to);
+            puts ("; return; }");
+        }
+}
+
+void wm_option_print_completion (const wm_program_t *program)
+{
+    print_function_name (program->name);
+    printf (" ()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}"
+            " verb=%s\n    COMPREPLY=()\n",
+            wm_program_has_verbs (program) ? "${COMP_WORDS[1]}" : "");
+    if (wm_program_has_verbs (program))
+        print_verbs (program);
+    puts ("    case $verb:$prev in");
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        for (const wm_option_t *o = (*v)->pass ? NULL : (*v)->options; o && o->name; o++)
+            if (o->value)
+                print_values (*v, o);
+    puts ("    esac\n    case $verb:$cur in");
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        if (!(*v)->pass)
+            print_options (*v);
+    puts ("    *) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n    esac\n}");
+    fputs ("complete -o filenames -F ", stdout);
+    print_function_name (program->name);
+    printf (" %s\n", program->name);
+}
