@@ -1,6 +1,7 @@
 /* test_kernels_blind.c - what ONNX Runtime sees of the environment in a process of others: not that
    it may send telemetry. A process of its own stands for that of others.  */
 #include "kernels/wm_blind.h"
+#include "schema/base/wm_environment.h"
 
 #include <dlfcn.h>
 #include <ftw.h>
@@ -74,7 +75,18 @@ static int begin (void)
     return create (3, "test", &env) || !env;
 }
 
-/* With telemetry it writes an identifier into the home when it begins.  */
+/* What its calls of getenv are given, whatever the user's environment says.  */
+static void fixed_values (void **state)
+{
+    (void) state;
+    setenv ("ORT_DISABLE_TELEMETRY", "0", 1);
+    assert_string_equal (wm_environment_visible ("ORT_DISABLE_TELEMETRY"), "1");
+    unsetenv ("ORT_DISABLE_TELEMETRY");
+    assert_string_equal (wm_environment_visible ("ORT_DISABLE_TELEMETRY"), "1");
+}
+
+/* With telemetry it writes an identifier into the home when it begins. A thread of its own does so,
+   and on a busy machine the process may end first.  */
 static void no_telemetry (void **state)
 {
     int status;
@@ -100,6 +112,9 @@ static void no_telemetry (void **state)
 
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (no_telemetry) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (fixed_values),
+        cmocka_unit_test (no_telemetry),
+    };
     return cmocka_run_group_tests (tests, open_library, remove_home);
 }
