@@ -249,6 +249,7 @@ demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
 train: all $(VENV)/.made ## train the demonstration's model again on synthetic events, to build/train (minutes)
 	$(VENV)/bin/python ops/train/train.py --bin $(B)/bin
 
+include ops/manual/manual.mk
 include ops/bundle/install.mk
 
 clean: ## remove what was built (not what was fetched)

@@ -754,11 +754,11 @@ static int print_for_build (const wm_program_t *program, int argc, char **argv)
         print_paths (program);
     else if (strcmp (argv[1], "--print-completion") == 0)
         wm_option_print_completion (program);
-    else if (strcmp (argv[1], "--print-man") == 0) {
+    else if (strcmp (argv[1], "--print-man") == 0 || strcmp (argv[1], "--print-markdown") == 0) {
         const wm_verb_t *verb = find_verb (program, verb_name);
         if (!verb && *verb_name)
             return refuse_verb (program, verb_name);
-        wm_option_print_man (program, verb);
+        (argv[1][9] == 'n' ? wm_option_print_man : wm_option_print_markdown) (program, verb);
     } else
         return -1;
     return WM_EXIT_OK;

@@ -88,9 +88,10 @@ typedef struct {
 /* ---- programs -------------------------------------------------------------------------------- */
 
 /* Runs the verb that argv names and returns the exit code. Answers --help, "help [VERB]", --version
-   and -V (also behind a verb) and, for the build and its tests, --print-man [VERB], --print-pages,
-   --print-completion and --print-paths by itself. Where stdout could not be written, that is
-   printed, and WM_EXIT_OK or WM_EXIT_HELD becomes WM_EXIT_FAILURE.  */
+   and -V (also behind a verb) and, for the build and its tests, --print-man [VERB],
+   --print-markdown [VERB], --print-pages, --print-completion and --print-paths by itself. Where
+   stdout could not be written, that is printed, and WM_EXIT_OK or WM_EXIT_HELD becomes
+   WM_EXIT_FAILURE.  */
 int wm_program_run (const wm_program_t *program, int argc, char **argv);
 
 /* Parses for the verb and runs it. Returns the exit code.  */

@@ -1,6 +1,7 @@
-/* wm_option_doc.c - what people read about a command line: --help, man pages, bash completion.
+/* wm_option_doc.c - what people read about a command line: --help, man pages, pages of the manual,
+   bash completion.
 
-   All three are made from the tables that the parser uses, so none of them can be out of date.  */
+   All of them come from the tables that the parser uses, so none can be out of date.  */
 #include "schema/option/wm_duration.h"
 #include "schema/option/wm_option_private.h"
 
@@ -278,6 +279,78 @@ void wm_option_print_pages (const wm_program_t *program)
         if (!(*v)->pass || (*v)->pass_to)
             printf ("%s %s %s\n", page_name (program, *v, name),
                     (*v)->pass_to ? (*v)->pass_to : program->name, (*v)->name);
+}
+
+/* ---- pages of the manual --------------------------------------------------------------------- */
+
+/* Outside code, Markdown would read these as marks; between backquotes all stays as it is.  */
+static void markdown (const char *text)
+{
+    for (bool is_code = false; *text; text++) {
+        is_code ^= *text == '`';
+        if (!is_code && strchr ("*_<>[]|\\#$", *text))
+            putchar ('\\');
+        putchar (*text);
+    }
+}
+
+static void markdown_paragraphs (const char *text)
+{
+    bool is_example = false;
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        char line[1024];
+        end = strchr (text, '\n') ? strchr (text, '\n') : text + strlen (text);
+        snprintf (line, sizeof line, "%.*s", (int) (end - text), text);
+        if ((*line == ' ') != is_example) {
+            is_example = !is_example;
+            puts (is_example ? "\n```text" : "```\n");
+        }
+        if (is_example)
+            fputs (line + strspn (line, " "), stdout);
+        else
+            markdown (line);
+        putchar ('\n');
+    }
+    if (is_example)
+        puts ("```");
+}
+
+static void markdown_option (const wm_option_t *option)
+{
+    if (option->task)
+        printf ("\n## %c%s\n", toupper ((unsigned char) *option->task), option->task + 1);
+    putchar ('\n');
+    if (option->letter)
+        printf ("`-%c`, ", option->letter);
+    printf ("`--%s%s%s`\n: ", option->name, option->value ? " " : "",
+            option->value ? option->value : "");
+    markdown (option->help);
+    if (option->fallback)
+        printf (" (default: `%s`)", option->fallback);
+    putchar ('\n');
+}
+
+void wm_option_print_markdown (const wm_program_t *program, const wm_verb_t *verb)
+{
+    char title[64];
+    printf ("# %s\n\n", verb ? wm_verb_title (verb, title) : program->name);
+    markdown (verb ? verb->summary : program->summary);
+    printf ("\n\n```text\n%s%s [OPTIONS]%s%s\n```\n\n",
+            verb ? wm_verb_title (verb, title) : program->name, verb ? "" : " VERB",
+            verb && verb->rest ? " " : "", verb && verb->rest ? verb->rest : "");
+    if (verb && verb->text)
+        markdown_paragraphs (verb->text);
+    for (const wm_option_t *o = verb ? verb->options : NULL; o && o->name; o++)
+        markdown_option (o);
+    if (verb && takes_time (verb))
+        printf ("\n%s\n", times);
+    for (const wm_verb_t *const *v = program->verbs; !verb && *v; v++) {
+        if (begins_group (program, v))
+            printf ("\n## %c%s\n", toupper ((unsigned char) *(*v)->task), (*v)->task + 1);
+        printf ("\n[`%s`](%s-%s.md)\n: ", (*v)->name, program->name, (*v)->name);
+        markdown ((*v)->summary);
+        putchar ('\n');
+    }
 }
 
 /* ---- bash completion ------------------------------------------------------------------------- */

@@ -36,6 +36,9 @@ void wm_verb_help (const wm_verb_t *verb);
    its verbs listed.  */
 void wm_option_print_man (const wm_program_t *program, const wm_verb_t *verb);
 
+/* Prints the same as a page of the manual, in Markdown with definition lists.  */
+void wm_option_print_markdown (const wm_program_t *program, const wm_verb_t *verb);
+
 /* Prints one line for each man page, "NAME PROGRAM [VERB]": PROGRAM --print-man VERB prints it.  */
 void wm_option_print_pages (const wm_program_t *program);
 

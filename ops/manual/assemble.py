@@ -1,0 +1,70 @@
+"""assemble.py - puts the manual's Markdown together: pages of ops/manual, of schema/, and what the programs print of their tables.
+
+usage: assemble.py BUILD TARGET     TARGET is made again: TARGET/conf.py, TARGET/index.md, ...
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent.parent
+
+# Pages that the code's folders own, and where the manual has them.
+INCLUDED = {
+    "schema/FORMATS.md": "reference/formats.md",
+    "schema/OUTPUTS.md": "reference/outputs.md",
+    "schema/SECURITY.md": "reference/security.md",
+    "schema/CONFINEMENT.md": "reference/confinement.md",
+    "ops/farm/PROFILES.md": "reference/profiles.md",
+    "ops/CHANGELOG.md": "reference/changelog.md",
+}
+
+
+def rewritten(text, page):
+    """Links between included pages lead to their places in the manual."""
+    def target(match):
+        name, anchor = match.group(2), match.group(3) or ""
+        here = (ROOT / page).parent
+        path = (here / name).resolve()
+        for source, place in INCLUDED.items():
+            if path == (ROOT / source).resolve():
+                return f"]({pathlib.Path(place).name}{anchor})"
+        if path.is_relative_to(HERE.resolve()):
+            return f"](../{path.relative_to(HERE.resolve())}{anchor})"
+        return match.group(0)
+    return re.sub(r"(\]\()([^)#:]+\.md)(#[^)]*)?\)", target, text)
+
+
+def printed(program, *words):
+    """What a program prints; it must succeed."""
+    return subprocess.run([program, *words], check=True, capture_output=True, text=True).stdout
+
+
+def command_line(binaries, target):
+    """One page for each verb and program, and their list in the order of `wiremill --help`."""
+    pages = []
+    for program in "wiremill", "wiremill-worker":
+        for line in printed(binaries / program, "--print-pages").splitlines():
+            name, owner, *verb = line.split()
+            (target / f"{name}.md").write_text(printed(binaries / owner, "--print-markdown", *verb))
+            pages.append(name)
+    head = (HERE / "reference/cli/index.md").read_text()
+    (target / "index.md").write_text(
+        head + "\n```{toctree}\n:maxdepth: 1\n\n" + "\n".join(pages) + "\n```\n")
+
+
+def main():
+    build, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(HERE, target, ignore=shutil.ignore_patterns("README.md", "requirements.txt", "*.mk", "assemble.py", "__pycache__"))
+    for source, place in INCLUDED.items():
+        (target / place).parent.mkdir(parents=True, exist_ok=True)
+        (target / place).write_text(rewritten((ROOT / source).read_text(), source))
+    command_line(build / "bin", target / "reference/cli")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+#!/bin/bash
+# manual.t - the manual: Sphinx builds it without a warning, its blocks of commands print what they show, no page is an orphan.
+# make test runs the lessons (start/), make proof all pages. PAGES="ops/manual/howto/resume.md" chooses.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+build=${WM_BUILD:-build/release}
+[ -x build/venv/bin/python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+if [ -e build/venv-manual/.made ]; then
+    ok "make manual" env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory B="$build" "$build/manual/html/index.html"
+else
+    skip "no build/venv-manual (make manual makes it)"
+fi
+mapfile -t pages < <(find ops/manual/start "$(size /dev/null ops/manual)" -name '*.md' -not -name README.md | sort -u)
+read -ra pages <<<"${PAGES:-${pages[*]}}"
+# Python's examples import the package of the wheel.
+(cd "$work" && unzip -q "$OLDPWD"/"$build"/wheel/wiremill-*.whl -d site) || bail "no wheel in $build/wheel: make wheel"
+alone=()
+! unshare -rn true 2>/dev/null || alone=(unshare -rn sh -c 'ip link set lo up; exec "$@"' sh)
+typed () { PYTHONPATH=$work/site PATH=$bin:$PWD/build/venv/bin:$PATH "${alone[@]}" python3 tests/golden/pages.py "$work/$1" "${@:2}"; }
+for page in "${pages[@]}"; do ok "$page" typed "$(basename "$page")" "$page"; done
+
+# The runner itself notices what differs, fails, or is not typed at all.
+differs () # text of a page
+{
+    printf '%s\n' "$1" >"$work/page.md"
+    ! typed differs "$work/page.md"
+}
+ok "output that differs is noticed" differs $'```console\n$ echo one\ntwo\n```'
+ok "... missing lines" differs $'```console\n$ echo one\none\n...\ntwo\n```'
+ok "... a command that fails" differs $'```console\n$ false\n```'
+ok "... Python that fails" differs $'```python\nraise SystemExit (1)\n```'
+ok "... commands that are not run without a reason" differs $'```sh\nwiremill run\n```'
+done_testing
