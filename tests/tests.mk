@@ -13,6 +13,7 @@ $(foreach r,$(ROOMS) gateway,$(eval $(call unit,$(r))))
 # That of libwiremill is linked with its files, and plays the engine.
 $(B)/tests/test_ops_library: $(LIBRARY_SRC:%.c=$(B)/obj/%.o)
 $(B)/tests/test_ops_library: LDFLAGS += -Wl,--wrap=wm_device_score
+$(B)/tests/test_broker_journal: LDFLAGS += -Wl,--wrap=realloc
 $(B)/tests/test_gateway_infer: LDFLAGS += -Wl,--wrap=wm_models_need
 # With the thread sanitizer only those run that have threads.
 UNIT_THREADS := %client %library %reactor %hostile %worker %device %sparse %sparse_engine %hands %together %stream \
