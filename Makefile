@@ -70,6 +70,8 @@ PROGRAM_ops       := wiremill
 WITH_PROGRAM := broker producer gpuworker ops
 PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve $(B)/bin/wiremill-gateway
 MODEL        := $(B)/share/wiremill/synthetic.onnx
+# Pages that `wiremill help PAGE` prints (ops/help.c); assemble.py knows the names of those of other folders.
+PAGES        := $(B)/share/wiremill/manual/.made
 PROFILES     := $(patsubst ops/%,$(B)/share/wiremill/%,$(wildcard ops/farm/*.profile))
 
 # General engines, in shared objects of their own; make OPENVINO=none or ONNXRUNTIME=none leaves one out.
@@ -78,7 +80,7 @@ GENERAL := $(if $(filter none,$(OPENVINO)),,openvino) $(if $(filter none,$(ONNXR
 .DEFAULT_GOAL := all
 .PHONY: all
 ##@ build and run
-all: $(PROGRAMS) $(GENERAL:%=$(B)/lib/wm_%.so) $(B)/lib/libwiremill.so $(MODEL) $(PROFILES) ## build everything
+all: $(PROGRAMS) $(GENERAL:%=$(B)/lib/wm_%.so) $(B)/lib/libwiremill.so $(MODEL) $(PROFILES) $(PAGES) ## build everything
 
 # What --model synthetic names: programs find it beside their folder (wm_setup_model_path).
 $(MODEL): ops/train/emtrkmichel.onnx
@@ -86,6 +88,12 @@ $(MODEL): ops/train/emtrkmichel.onnx
 # So do the profiles of batch systems lie (ops/farm.c).
 $(PROFILES): $(B)/share/wiremill/%: ops/%
 	$(Q)mkdir -p $(@D) && cp $< $@
+
+$(PAGES): $(wildcard ops/manual/*/*.md schema/*.md)
+	$(Q)rm -rf $(@D) && mkdir -p $(@D) && cp -r $(patsubst %,ops/manual/%,start howto explain reference) $(@D)
+	$(Q)for page in FORMATS OUTPUTS SECURITY CONFINEMENT; do \
+	    cp schema/$$page.md $(@D)/reference/$${page,,}.md || exit 1; done
+	$(Q)rm -rf $(@D)/reference/cli && touch $@
 
 define room
 $(call library,$(1)): $(call objects,$(1))

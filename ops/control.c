@@ -62,20 +62,20 @@ static int resume_main (const wm_args_t *args);
 static int drain_main (const wm_args_t *args);
 
 const wm_verb_t wm_verb_pause = {
-    .name = "pause", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .name = "pause", .task = STEER_TASK, .rest = "[DIR]",
     .summary = "hand out nothing until wiremill resume", .text = pause_text,
     .options = pause_options, .run = pause_main };
 const wm_verb_t wm_verb_resume = {
-    .name = "resume", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .name = "resume", .task = STEER_TASK, .rest = "[DIR]",
     .summary = "hand out work again, after pause or drain",
     .text = "  wiremill resume --campaign out/\n",
     .options = resume_options, .run = resume_main };
 const wm_verb_t wm_verb_drain = {
-    .name = "drain", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .name = "drain", .task = STEER_TASK, .rest = "[DIR]",
     .summary = "let workers finish and leave", .text = drain_text,
     .options = drain_options, .run = drain_main };
 const wm_verb_t wm_verb_trust = {
-    .name = "trust", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .name = "trust", .task = STEER_TASK, .rest = "[DIR]",
     .summary = "give work again to a machine whose scores were wrong", .text = trust_text,
     .options = trust_options, .run = trust_main };
 /* clang-format on */

@@ -45,7 +45,7 @@ static const wm_option_t options[] = {
 
 static int doctor_main (const wm_args_t *args);
 const wm_verb_t wm_verb_doctor = {
-    .name = "doctor", .task = INSPECT_TASK, .rest = "[DIR]",
+    .name = "doctor", .task = SCORE_TASK, .rest = "[DIR]",
     .summary = "check whether this machine is fit, and advise",
     .text = "  wiremill doctor out/\n",
     .options = options, .run = doctor_main };

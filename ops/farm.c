@@ -104,8 +104,10 @@ static const char text[] =
 
 static int farm_main (const wm_args_t *args);
 const wm_verb_t wm_verb_farm = {
-    .name = "farm", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .name = "farm", .task = SPREAD_TASK, .rest = "[DIR]",
     .summary = "keep as many workers in a batch system as there is work for", .text = text,
+    .common = "campaign broker join-file system profile folder partition wall-time cpus memory "
+              "submit-option max dry-run",
     .options = options, .run = farm_main };
 /* clang-format on */
 

@@ -53,18 +53,18 @@ static int why_main (const wm_args_t *args);
 static int kick_main (const wm_args_t *args);
 
 const wm_verb_t wm_verb_held = {
-    .name = "held", .task = INSPECT_TASK, .rest = "[DIR]", .summary = "list what is held, and why",
+    .name = "held", .task = WATCH_TASK, .rest = "[DIR]", .summary = "list what is held, and why",
     .text = "  wiremill held out/\n",
     .options = held_options, .run = held_main };
 const wm_verb_t wm_verb_why = {
-    .name = "why", .task = INSPECT_TASK, .rest = "[DIR] [INPUT]",
+    .name = "why", .task = WATCH_TASK, .rest = "[DIR] [INPUT]",
     .summary = "what holds a campaign or an input back",
     .text = "  wiremill why out/ data/events-7.h5\n\n"
             "INPUT is the path of an input, the last parts of the path, the input's number, or\n"
             "the name of its output.\n",
     .options = why_options, .run = why_main };
 const wm_verb_t wm_verb_kick = {
-    .name = "kick", .task = BY_HAND_TASK, .rest = "[DIR] INPUT...",
+    .name = "kick", .task = STEER_TASK, .rest = "[DIR] INPUT...",
     .summary = "score inputs again that are held, changed or written", .text = kick_text,
     .options = kick_options, .run = kick_main };
 /* clang-format on */

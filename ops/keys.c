@@ -48,7 +48,7 @@ static const char text[] =
 
 static int keys_main (const wm_args_t *args);
 const wm_verb_t wm_verb_keys = {
-    .name = "keys", .task = BY_HAND_TASK, .rest = "list|add|revoke|rotate [DIR]",
+    .name = "keys", .task = SPREAD_TASK, .rest = "list|add|revoke|rotate [DIR]",
     .summary = "list, add, revoke and rotate the keys of a campaign's broker", .text = text,
     .options = options, .run = keys_main };
 /* clang-format on */

@@ -1,4 +1,5 @@
 /* main.c - the `wiremill` command: the table of its verbs.  */
+#include "ops/help.h"
 #include "ops/verbs.h"
 #include "schema/wm_limits.h"
 
@@ -20,11 +21,20 @@ static const char exit_codes[] =
 #define ROW(name) &wm_verb_##name,
 static const wm_verb_t *const verbs[] = { WM_VERBS (ROW) NULL };
 
+static const char first[] =
+    "  wiremill doctor                          check whether this machine is fit\n"
+    "  wiremill synth --output events.h5        make events to begin with\n"
+    "  wiremill run --model synthetic --input events.h5 --output out/\n"
+    "  wiremill status out/                     how far it is\n"
+    "  wiremill show out/events.scores.h5       the first scores\n";
+
 static const wm_program_t program = {
     .name = "wiremill",
     .version = WM_VERSION,
     .summary = "scores every hit of many events with a CNN and resumes what is killed",
+    .first = first,
     .text = exit_codes,
+    .page = wm_help_page,
     .verbs = verbs,
 };
 

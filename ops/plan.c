@@ -71,8 +71,10 @@ static const char text[] =
 
 static int plan_main (const wm_args_t *args);
 const wm_verb_t wm_verb_plan = {
-    .name = "plan", .task = INSPECT_TASK, .rest = "[FILES]",
+    .name = "plan", .task = SCORE_TASK, .rest = "[FILES]",
     .summary = "what a campaign will take: time, cores, network, disk", .text = text,
+    .common = "model input input-list precision files events hits-per-event rate workers gpus "
+              "deadline json",
     .options = options, .run = plan_main };
 /* clang-format on */
 

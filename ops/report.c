@@ -38,7 +38,7 @@ static const wm_option_t options[] = {
 
 static int report_main (const wm_args_t *args);
 const wm_verb_t wm_verb_report = {
-    .name = "report", .task = INSPECT_TASK, .rest = "[DIR]",
+    .name = "report", .task = WATCH_TASK, .rest = "[DIR]",
     .summary = "a campaign on one page: what, how fast, what it cost",
     .text = "  wiremill report out/ -o report.html\n\n"
             "One HTML file that needs no other, for a browser or a printer, also while the\n"

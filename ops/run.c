@@ -81,8 +81,10 @@ static const char run_text[] =
 
 static int run_main (const wm_args_t *args), produce_main (const wm_args_t *args);
 const wm_verb_t wm_verb_run = {
-    .name = "run", .task = "a whole campaign", .rest = "[FILES]",
+    .name = "run", .task = SCORE_TASK, .rest = "[FILES]",
     .summary = "score files on this machine, or continue", .text = run_text,
+    .common = "input input-list model output spec precision planes channels retry-held workers "
+              "engine broker join-file json quiet",
     .options = options, .run = run_main };
 
 static const wm_option_t produce_options[] = {
@@ -103,11 +105,12 @@ static const wm_option_t produce_options[] = {
     {.name = NULL},
 };
 const wm_verb_t wm_verb_produce = {
-    .name = "produce", .task = BY_HAND_TASK, .rest = "[FILES]",
+    .name = "produce", .task = SPREAD_TASK, .rest = "[FILES]",
     .summary = "send files, write their scores",
     .text = "  wiremill produce --broker tcp://head:5555 --input 'data/*.h5'\n\n"
             "The same command again continues. Progress and summary are the whole campaign's; the "
             "line above the summary counts the files of this command.\n",
+    .common = "input input-list broker join-file campaign output retry-held json quiet",
     .options = produce_options, .run = produce_main };
 
 /* What has no effect with --broker, because others have it.  */

@@ -26,7 +26,7 @@ static const char text[] =
 
 static int spec_main (const wm_args_t *args);
 const wm_verb_t wm_verb_spec = {
-    .name = "spec", .task = FILES_TASK,
+    .name = "spec", .task = PREPARE_TASK,
     .summary = "write a patch specification to begin with, or check one", .text = text,
     .options = options, .run = spec_main };
 /* clang-format on */

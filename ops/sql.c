@@ -28,7 +28,7 @@ static const char text[] =
 
 static int sql_main (const wm_args_t *args);
 const wm_verb_t wm_verb_sql = {
-    .name = "sql", .task = INSPECT_TASK, .rest = "[DIR] [QUERY]",
+    .name = "sql", .task = WATCH_TASK, .rest = "[DIR] [QUERY]",
     .summary = "ask a campaign's ledger in SQL", .text = text, .options = options,
     .run = sql_main };
 /* clang-format on */

@@ -34,7 +34,7 @@ static const wm_option_t options[] = {
 
 static int status_main (const wm_args_t *args);
 const wm_verb_t wm_verb_status = {
-    .name = "status", .task = INSPECT_TASK, .rest = "[DIR]",
+    .name = "status", .task = WATCH_TASK, .rest = "[DIR]",
     .summary = "how far a campaign is, and its workers",
     .text = "  wiremill status out/\n"
             "  wiremill status --files out/\n",

@@ -41,7 +41,7 @@ static const wm_option_t options[] = {
 
 static int top_main (const wm_args_t *args);
 const wm_verb_t wm_verb_top = {
-    .name = "top", .task = INSPECT_TASK, .rest = "[DIR|ADDRESS]...",
+    .name = "top", .task = WATCH_TASK, .rest = "[DIR|ADDRESS]...",
     .summary = "campaigns and their workers on a live screen",
     .text =
     "  wiremill top out/\n"

@@ -56,8 +56,10 @@ static const char broker_text[] =
 
 static int broker_main (const wm_args_t *args);
 const wm_verb_t wm_verb_broker = {
-    .name = "broker", .task = BY_HAND_TASK,
+    .name = "broker", .task = SPREAD_TASK,
     .summary = "hold a campaign: hand out work, keep results", .text = broker_text,
+    .common = "model output campaign spec precision planes channels listen insecure clients "
+              "on-done",
     .options = broker_options, .run = broker_main };
 /* clang-format on */
 
@@ -155,34 +157,34 @@ static int pass_to_gateway (int argc, char **argv)
 
 /* clang-format off */
 const wm_verb_t wm_verb_synth = {
-    .name = "synth", .task = FILES_TASK, .summary = "write seeded synthetic events",
+    .name = "synth", .task = PREPARE_TASK, .summary = "write seeded synthetic events",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_cut = {
-    .name = "cut", .task = FILES_TASK,
+    .name = "cut", .task = PREPARE_TASK,
     .summary = "cut patches to a .npy file, to train on or to inspect",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_serve = {
-    .name = "serve", .task = INSPECT_TASK,
+    .name = "serve", .task = WATCH_TASK,
     .summary = "a live page of the campaign and numbers for Prometheus, by HTTP",
     .pass = pass_to_serve, .pass_to = "wiremill-serve" };
 const wm_verb_t wm_verb_gateway = {
-    .name = "gateway", .task = BY_HAND_TASK,
+    .name = "gateway", .task = SPREAD_TASK,
     .summary = "answer clients of Triton, over gRPC and HTTP",
     .pass = pass_to_gateway, .pass_to = "wiremill-gateway" };
 const wm_verb_t wm_verb_show = {
-    .name = "show", .task = FILES_TASK,
+    .name = "show", .task = LOOK_TASK,
     .summary = "print the first rows of an output, or draw its events",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_compare = {
-    .name = "compare", .task = FILES_TASK,
+    .name = "compare", .task = LOOK_TASK,
     .summary = "compare the scores of two outputs, hit by hit",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_export = {
-    .name = "export", .task = FILES_TASK,
+    .name = "export", .task = LOOK_TASK,
     .summary = "write the rows of outputs as CSV or NumPy arrays",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_truth = {
-    .name = "truth", .task = FILES_TASK,
+    .name = "truth", .task = LOOK_TASK,
     .summary = "compare scores with the truth of synthetic events",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 /* clang-format on */
@@ -211,7 +213,7 @@ static const char rebuild_text[] =
 
 static int rebuild_main (const wm_args_t *args);
 const wm_verb_t wm_verb_rebuild = {
-    .name = "rebuild", .task = "after damage", .rest = "[DIR]",
+    .name = "rebuild", .task = CARE_TASK, .rest = "[DIR]",
     .summary = "check journal, ledger and outputs, and repair them", .text = rebuild_text,
     .options = rebuild_options, .run = rebuild_main };
 /* clang-format on */
@@ -261,7 +263,7 @@ static const wm_option_t import_options[] = {
 
 static int import_main (const wm_args_t *args);
 const wm_verb_t wm_verb_import = {
-    .name = "import", .task = FILES_TASK, .rest = "MODEL",
+    .name = "import", .task = PREPARE_TASK, .rest = "MODEL",
     .summary = "turn an ONNX model or frozen .pb into a .wmm; name its engine",
     .text = "  wiremill import model.onnx --output model.wmm\n",
     .options = import_options, .run = import_main };
@@ -334,7 +336,7 @@ static const wm_option_t model_options[] = {
 
 static int model_main (const wm_args_t *args);
 const wm_verb_t wm_verb_model = {
-    .name = "model", .task = FILES_TASK, .rest = "new emtrkmichel",
+    .name = "model", .task = PREPARE_TASK, .rest = "new emtrkmichel",
     .summary = "write a seeded network as ONNX",
     .text = "  wiremill model new emtrkmichel --output model.onnx\n"
             "  wiremill model new emtrkmichel --wire 32 --bin 32 --output small.onnx\n",

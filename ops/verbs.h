@@ -16,23 +16,26 @@
 /* In the order of --help.  */
 /* clang-format off */
 #define WM_VERBS(row) \
-    row (run) \
-    row (broker) row (produce) row (work) row (farm) row (gateway) \
-    row (pause) row (resume) row (drain) row (kick) row (trust) row (keys) \
-    row (status) row (top) row (report) row (serve) row (held) row (why) row (sql) \
-    row (verify) row (plan) \
-    row (bench) row (doctor) row (rebuild) \
-    row (import) row (model) row (spec) row (synth) row (cut) row (show) \
-    row (compare) row (export) row (truth)
+    row (run) row (doctor) row (plan) \
+    row (status) row (top) row (report) row (serve) row (why) row (held) row (sql) \
+    row (pause) row (resume) row (drain) row (kick) row (trust) \
+    row (show) row (truth) row (compare) row (export) row (verify) \
+    row (broker) row (produce) row (work) row (farm) row (keys) row (gateway) \
+    row (import) row (model) row (spec) row (synth) row (cut) \
+    row (bench) row (rebuild)
 /* clang-format on */
 
 #define WM_VERB_DECLARE(name) extern const wm_verb_t wm_verb_##name;
 WM_VERBS (WM_VERB_DECLARE)
 
-/* The groups of --help.  */
-#define BY_HAND_TASK "the same by hand, on many machines"
-#define INSPECT_TASK "inspecting"
-#define FILES_TASK "models and events"
+/* The groups of --help, by what a person wants.  */
+#define SCORE_TASK "score files on this machine"
+#define WATCH_TASK "see how a campaign stands"
+#define STEER_TASK "steer it"
+#define LOOK_TASK "look at scores and check them"
+#define SPREAD_TASK "use many machines, or answer other programs"
+#define PREPARE_TASK "prepare models, specifications and events"
+#define CARE_TASK "measure and repair"
 
 /* Hands --isa on to the programs that are started from here.  */
 static inline void take_isa (const wm_args_t *args)

@@ -87,7 +87,7 @@ static const char verify_text[] =
 
 static int verify_main (const wm_args_t *args);
 const wm_verb_t wm_verb_verify = {
-    .name = "verify", .task = INSPECT_TASK, .rest = "[DIR]",
+    .name = "verify", .task = LOOK_TASK, .rest = "[DIR]",
     .summary = "compare outputs with their digests; score random hits again",
     .text = verify_text, .options = options, .run = verify_main };
 /* clang-format on */

@@ -72,11 +72,12 @@ static const wm_option_t options[] = {
 
 static int work_main (const wm_args_t *args);
 const wm_verb_t wm_verb_work = {
-    .name = "work", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .name = "work", .task = SPREAD_TASK, .rest = "[DIR]",
     .summary = "score what a broker hands out",
     .text = "  wiremill work --broker tcp://head:5555\n"
             "  wiremill work out/\n"
             "  wiremill work --broker tcp://head:5555 --gpus all --idle-timeout 600\n",
+    .common = "broker join-file campaign engine device gpus workers threads idle-timeout wall-time",
     .options = options, .run = work_main };
 /* clang-format on */
 

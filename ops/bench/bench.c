@@ -97,8 +97,9 @@ static const char bench_text[] =
 
 static int bench_main (const wm_args_t *args);
 const wm_verb_t wm_verb_bench = {
-    .name = "bench", .task = INSPECT_TASK, .rest = "[engine|pipeline|all] [FILES]",
+    .name = "bench", .task = CARE_TASK, .rest = "[engine|pipeline|all] [FILES]",
     .summary = "measure engines or the pipeline on this machine", .text = bench_text,
+    .common = "model input events engine precision workers threads batch seconds json",
     .options = options, .run = bench_main };
 /* clang-format on */
 

@@ -23,9 +23,10 @@ UNITDIR := lib/systemd/system
 UNITS   := wiremill-broker@.service wiremill-worker@.service \
                  wiremill-gateway@.service wiremill-gateway-grpc.socket wiremill-gateway-http.socket
 DATADIR := share/wiremill
+SITEDIR := share/doc/wiremill
 DATA    := ops/serve/grafana.json ops/serve/alerts.yml $(MODEL)
-install: install-lib install-doc install-units install-data
-.PHONY: doc install-lib install-doc install-units install-data uninstall
+install: install-lib install-doc install-units install-data install-manual
+.PHONY: doc install-lib install-doc install-units install-data install-manual uninstall
 install-lib: $(B)/lib/libwiremill.so
 	install -d $(TO)/include $(TO)/lib/pkgconfig
 	install -m 644 ops/lib/wiremill.h $(TO)/include
@@ -55,6 +56,12 @@ install-data:
 	install -d $(TO)/$(DATADIR)/farm
 	install -m 644 $(DATA) $(TO)/$(DATADIR)
 	install -m 644 $(PROFILES) $(TO)/$(DATADIR)/farm
+# Pages for `wiremill help` always; the site and pages of man in sections 5 and 7 if make manual built them.
+install-manual: $(PAGES)
+	for page in $(patsubst $(dir $(PAGES))%,%,$(wildcard $(dir $(PAGES))*/*.md)); do \
+	    install -Dm 644 $(dir $(PAGES))$$page $(TO)/$(DATADIR)/manual/$$page || exit 1; done
+	[ ! -e $(MANUAL) ] || { install -d $(TO)/$(SITEDIR) && cp -r $(dir $(MANUAL)). $(TO)/$(SITEDIR); \
+	    for page in $(B)/manual/man/*.[57]; do install -Dm 644 $$page $(TO)/share/man/man$${page##*.}/$${page##*/}; done; }
 uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(addprefix $(TO)/bin/,$(notdir $(PROGRAMS)))
 	rm -f $(addprefix $(TO)/lib/,wm_cuda.so $(foreach e,openvino onnxruntime,wm_$e.so \
@@ -66,6 +73,8 @@ uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(TO)/$(MANDIR)/wiremill.1 $(TO)/$(MANDIR)/wiremill-*.1
 	rm -f $(addprefix $(TO)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
 	rm -f $(addprefix $(TO)/$(DATADIR)/farm/,$(notdir $(PROFILES)))
+	rm -rf $(TO)/$(DATADIR)/manual $(TO)/$(SITEDIR)
+	rm -f $(TO)/share/man/man[57]/wiremill-*.[57]
 	-rmdir $(addprefix $(TO)/,lib/openvino lib/onnxruntime $(DATADIR)/farm $(DATADIR)) 2>/dev/null
 
 # A folder that runs from any path, without root and without a library of the host (ops/bundle/bundle.sh).
@@ -79,7 +88,8 @@ $(BUNDLE)/launch: ops/bundle/launch.c
 	$(call step,LINK  $@)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
 $(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made \
-    $(B)/lib/libwiremill.so.1 $(MODEL) $(PROFILES) $(CUDA_SO) \
+    $(B)/lib/libwiremill.so.1 $(MODEL) $(PROFILES) $(PAGES) $(CUDA_SO) \
+    $(if $(wildcard $(MANUAL_VENV)/.made),$(MANUAL)) \
     $(GENERAL:%=$(B)/lib/wm_%.so)
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
 	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= \

@@ -47,7 +47,7 @@ static const wm_option_t options[] = {
 
 static int serve_main (const wm_args_t *args);
 static const wm_verb_t verb_serve = {
-    .name = "serve", .task = INSPECT_TASK, .rest = "[DIR]",
+    .name = "serve", .task = WATCH_TASK, .rest = "[DIR]",
     .summary = "a live page of the campaign and numbers for Prometheus, by HTTP",
     .text =
     "  wiremill serve out/\n"

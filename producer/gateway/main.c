@@ -94,6 +94,8 @@ static const wm_verb_t verb_gateway = {
     "another address than loopback each client that reaches it can use it, unless "
     "--tls-clients names authorities. Ctrl-C or SIGTERM answers what was accepted and ends "
     "it; a second one ends it at once.\n",
+    .common = "model model-repository model-control-mode load-model broker join-file workers "
+              "engine bulk grpc http tls-certificate tls-key memory access-log",
     .options = options, .run = gateway_main };
 /* clang-format on */
 

@@ -588,8 +588,9 @@ static int parse_all (wm_args_t *self, int argc, char **argv)
     int n_rest = 0;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
-        if (!only_rest && is_help (word)) {
-            wm_verb_help (verb);
+        const bool all = strcmp (word, "--help-all") == 0;
+        if (!only_rest && (all || is_help (word))) {
+            wm_verb_help (verb, all);
             return WM_EXIT_OK;
         }
         if (!only_rest && strcmp (word, "--") == 0)
@@ -758,7 +759,10 @@ static int print_for_build (const wm_program_t *program, int argc, char **argv)
         const wm_verb_t *verb = find_verb (program, verb_name);
         if (!verb && *verb_name)
             return refuse_verb (program, verb_name);
-        (argv[1][9] == 'n' ? wm_option_print_man : wm_option_print_markdown) (program, verb);
+        if (strcmp (argv[1], "--print-man") == 0)
+            wm_option_print_man (program, verb);
+        else
+            wm_option_print_markdown (program, verb);
     } else
         return -1;
     return WM_EXIT_OK;
@@ -795,6 +799,14 @@ static int run_program (const wm_program_t *program, int argc, char **argv)
         return WM_EXIT_OK;
     }
     if (strcmp (name, "help") == 0 && argc > 2 && !is_help (argv[2])) {
+        if (program->page && !find_verb (program, argv[2])) {
+            const int page = program->page (argv[2]);
+            if (page < 0)
+                fprintf (stderr, "%s: there is no verb and no page '%s'; see %s --help and %s help "
+                                 "manual\n",
+                         program->name, argv[2], program->name, program->name);
+            return page < 0 ? WM_EXIT_USAGE : page;
+        }
         char *words[] = { argv[2], (char *) (uintptr_t) "--help", NULL }; /* never written to */
         return run_verb (program, 2, words);
     }

@@ -73,6 +73,8 @@ typedef struct {
        other lines are filled; an empty line separates.  */
     const char *text;
     const wm_option_t *options;
+    const char *common;  /* names of the options that --help lists, with blanks between; --help-all
+                            lists the others, too. NULL: --help lists all */
     int (*run) (const wm_args_t *args);  /* returns the exit code */
     int (*pass) (int argc, char **argv); /* the same, parsing for itself; argv[0] is the verb */
     const char *pass_to;                 /* with pass: the program whose table has the options */
@@ -81,17 +83,21 @@ typedef struct {
 typedef struct {
     const char *name, *version;
     const char *summary;           /* one line */
+    const char *first;             /* before the list of verbs: lines to type; NULL: none */
     const char *text;              /* after the list of verbs; as wm_verb_t's */
+    /* Prints a page of the manual for `help WORD`, where WORD is no verb. Returns -1 if there is
+       none, else the exit code. NULL: this program has no pages.  */
+    int (*page) (const char *word);
     const wm_verb_t *const *verbs; /* NULL ends the table */
 } wm_program_t;
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Runs the verb that argv names and returns the exit code. Answers --help, "help [VERB]", --version
-   and -V (also behind a verb) and, for the build and its tests, --print-man [VERB],
-   --print-markdown [VERB], --print-pages, --print-completion and --print-paths by itself. Where
-   stdout could not be written, that is printed, and WM_EXIT_OK or WM_EXIT_HELD becomes
-   WM_EXIT_FAILURE.  */
+/* Runs the verb that argv names and returns the exit code. Answers --help, --help-all,
+   "help [VERB|PAGE]", --version and -V (also behind a verb) and, for the build and its tests,
+   --print-man [VERB], --print-markdown [VERB], --print-pages, --print-completion and --print-paths
+   by itself. Where stdout could not be written, that is printed, and WM_EXIT_OK or WM_EXIT_HELD
+   becomes WM_EXIT_FAILURE.  */
 int wm_program_run (const wm_program_t *program, int argc, char **argv);
 
 /* Parses for the verb and runs it. Returns the exit code.  */
@@ -103,8 +109,8 @@ int wm_verb_main (const wm_verb_t *verb, int argc, char **argv);
    behind which everything is an argument. Refuses empty values and arguments, paths with a "~"
    that the shell left there, a file to read that does not exist, is a folder or is no text where it
    must be one, a folder that is a file, and files to write that are inputs or of another kind
-   (wm_target.h; each argument that is no option counts as an input). Returns NULL after --help
-   (*exit_code is WM_EXIT_OK) or after an error, which has been printed (WM_EXIT_USAGE).  */
+   (wm_target.h; each argument that is no option counts as an input). Returns NULL after --help or
+   --help-all (*exit_code is WM_EXIT_OK) or after an error, which was printed (WM_EXIT_USAGE).  */
 wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_code);
 void wm_args_destroy (wm_args_t **self_p);
 

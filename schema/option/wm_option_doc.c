@@ -72,9 +72,14 @@ static bool begins_group (const wm_program_t *program, const wm_verb_t *const *v
 
 void wm_program_help (const wm_program_t *program)
 {
-    printf ("%s - %s\n\nusage: %s VERB [OPTIONS]\n       %s help VERB     lists a verb's options\n"
-            "       %s --version\n",
-            program->name, program->summary, program->name, program->name, program->name);
+    printf ("%s - %s\n\n", program->name, program->summary);
+    if (program->first)
+        printf ("%s\n", program->first);
+    printf ("usage: %s VERB [OPTIONS]\n       %s help VERB     explains a verb and its options\n",
+            program->name, program->name);
+    if (program->page)
+        printf ("       %s help manual   lists the pages of the manual\n", program->name);
+    printf ("       %s --version\n", program->name);
     for (const wm_verb_t *const *v = program->verbs; *v; v++) {
         if (begins_group (program, v))
             printf ("\n%s\n", (*v)->task);
@@ -86,37 +91,71 @@ void wm_program_help (const wm_program_t *program)
     }
 }
 
-void wm_verb_help (const wm_verb_t *verb)
+static void print_option (const wm_option_t *option)
+{
+    char left[96];
+    snprintf (left, sizeof left, "%s%c%s--%s%s%s", option->letter ? "-" : " ",
+              option->letter ? option->letter : ' ', option->letter ? ", " : "  ", option->name,
+              option->value ? " " : "", option->value ? option->value : "");
+    if (strlen (left) > LEFT_WIDTH)
+        printf ("  %s\n%*s", left, LEFT_WIDTH + 3, "");
+    else
+        printf ("  %-*s ", LEFT_WIDTH, left);
+    const int at = fill (option->help, strlen (option->help), LEFT_WIDTH + 3, LEFT_WIDTH + 3);
+    if (option->fallback) {
+        char text[128];
+        snprintf (text, sizeof text, "(default: %s)", option->fallback);
+        fill (text, strlen (text), LEFT_WIDTH + 3, at);
+    }
+    putchar ('\n');
+}
+
+/* Whether `name` is one of `names`, which have blanks between.  */
+static bool is_among (const char *names, const char *name)
+{
+    const size_t n = strlen (name);
+    for (const char *at = names; (at = strstr (at, name)) != NULL; at += n)
+        if ((at == names || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+            return true;
+    return false;
+}
+
+/* The length of the lines that a verb's text begins with: its examples.  */
+static size_t examples (const char *text)
+{
+    const char *end = text;
+    while (end && *end == ' ')
+        end = strchr (end, '\n') ? strchr (end, '\n') + 1 : end + strlen (end);
+    return (size_t) (end - text);
+}
+
+void wm_verb_help (const wm_verb_t *verb, bool all)
 {
     char title[64];
+    const char *heading = NULL, *text = verb->text ? verb->text : "";
+    int n_more = 0;
     wm_verb_title (verb, title);
-    printf ("%s - %s\n\nusage: %s [OPTIONS]%s%s\n", title, verb->summary, title,
-            verb->rest ? " " : "", verb->rest ? verb->rest : "");
+    printf ("%s - %s\n\nusage: %s [OPTIONS]%s%s\n\n%.*s", title, verb->summary, title,
+            verb->rest ? " " : "", verb->rest ? verb->rest : "", (int) examples (text), text);
     for (const wm_option_t *o = verb->options; o->name; o++) {
-        char left[64];
-        if (o->task)
-            printf ("\n%s\n", o->task);
-        snprintf (left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : " ",
-                  o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
-                  o->value ? " " : "", o->value ? o->value : "");
-        if (strlen (left) > LEFT_WIDTH)
-            printf ("  %s\n%*s", left, LEFT_WIDTH + 3, "");
-        else
-            printf ("  %-*s ", LEFT_WIDTH, left);
-        const int at = fill (o->help, strlen (o->help), LEFT_WIDTH + 3, LEFT_WIDTH + 3);
-        if (o->fallback) {
-            char text[128];
-            snprintf (text, sizeof text, "(default: %s)", o->fallback);
-            fill (text, strlen (text), LEFT_WIDTH + 3, at);
+        heading = o->task ? o->task : heading;
+        if (!all && verb->common && !is_among (verb->common, o->name)) {
+            n_more++;
+            continue;
         }
-        putchar ('\n');
+        if (heading)
+            printf ("\n%s\n", heading);
+        heading = NULL;
+        print_option (o);
     }
+    if (n_more)
+        printf ("\n%s --help-all lists %d options more.\n", title, n_more);
     if (takes_time (verb))
         printf ("\n%s\n", times);
-    if (verb->text) {
+    text += examples (text);
+    if (*text && *text != '\n')
         putchar ('\n');
-        print_paragraphs (verb->text);
-    }
+    print_paragraphs (text);
 }
 
 /* ---- man pages ------------------------------------------------------------------------------- */
@@ -156,11 +195,12 @@ static void roff_text (const char *text)
     roff (text, strlen (text));
 }
 
-static void roff_paragraphs (const char *text)
+static void roff_paragraphs (const char *text, size_t length)
 {
     bool is_example = false;
-    for (const char *end; *text; text = *end ? end + 1 : end) {
-        end = strchr (text, '\n') ? strchr (text, '\n') : text + strlen (text);
+    for (const char *last = text + length, *end; text < last; text = end + 1) {
+        end = memchr (text, '\n', (size_t) (last - text));
+        end = end ? end : last;
         if ((*text == ' ') != is_example) {
             is_example = !is_example;
             puts (is_example ? ".PP\n.nf" : ".fi");
@@ -238,19 +278,58 @@ static void roff_head (const wm_program_t *program, const wm_verb_t *verb)
     putchar ('\n');
 }
 
+/* What every page ends with: `wiremill help environment` and `wiremill help files` have all.  */
+static void roff_foot (const wm_verb_t *verb)
+{
+    static const char *const files[][2] = {
+        { "OUTPUT/STEM.scores.h5", "the scores of the input STEM.h5" },
+        { "OUTPUT.wiremill", "the campaign: journal, ledger, keys, logs" },
+        { "~/.cache/wiremill/models", "imported models, for the next campaign" },
+    };
+    static const char *const environment[][2] = {
+        { "WM_BROKER", "the broker to use if neither an option nor a folder names one" },
+        { "WM_JOIN_FILE", "the file with this process's key, as --join-file" },
+        { "WM_MODEL_CACHE", "off: imported models are not kept" },
+    };
+    puts (".SH FILES");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        fputs (".TP\n\\fI", stdout);
+        roff_text (files[i][0]);
+        printf ("\\fR\n%s\n", files[i][1]);
+    }
+    puts (".SH ENVIRONMENT");
+    for (size_t i = 0; i < sizeof environment / sizeof *environment; i++) {
+        printf (".TP\n.BR %s\n", environment[i][0]);
+        roff_text (environment[i][1]);
+        putchar ('\n');
+    }
+    puts (".SH \"EXIT STATUS\"");
+    for (int code = 0; code <= WM_EXIT_AGAIN; code++)
+        if (wm_exit_meaning (code)) {
+            printf (".TP\n.BR %d\n", code);
+            roff_text (wm_exit_meaning (code));
+            putchar ('\n');
+        }
+    puts (verb && *verb->name ? ".SH \"SEE ALSO\"\n.BR wiremill (1)"
+                              : ".SH \"SEE ALSO\"\n.BR wiremill\\-tutorial (7)");
+}
+
 void wm_option_print_man (const wm_program_t *program, const wm_verb_t *verb)
 {
+    const char *text = verb && verb->text ? verb->text : "";
+    const size_t n = examples (text);
     roff_head (program, verb);
-    if (verb && verb->text) {
+    if (text[n]) {
         puts (".SH DESCRIPTION");
-        roff_paragraphs (verb->text);
+        roff_paragraphs (text + n + (text[n] == '\n'), strlen (text + n) - (text[n] == '\n'));
     }
     if (verb)
         puts (".SH OPTIONS");
     for (const wm_option_t *o = verb ? verb->options : NULL; o && o->name; o++)
         roff_option (o);
     if (verb)
-        puts (".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint this list");
+        puts (".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR, \\fB\\-\\-help\\-all\\fR\n"
+              "print the options that are used most, or all");
     else
         puts (".SH VERBS");
     if (verb && takes_time (verb))
@@ -262,12 +341,12 @@ void wm_option_print_man (const wm_program_t *program, const wm_verb_t *verb)
         roff_text ((*v)->summary);
         putchar ('\n');
     }
-    if (program->text) {
-        puts (".SH \"EXIT STATUS\"");
-        roff_paragraphs (program->text);
-    }
-    if (verb && *verb->name)
-        puts (".SH \"SEE ALSO\"\n.BR wiremill (1)");
+    if (n || (!verb && program->first))
+        puts (".SH EXAMPLES");
+    roff_paragraphs (text, n);
+    if (!verb && program->first)
+        roff_paragraphs (program->first, strlen (program->first));
+    roff_foot (verb);
 }
 
 void wm_option_print_pages (const wm_program_t *program)

@@ -28,9 +28,9 @@ static inline bool wm_program_has_verbs (const wm_program_t *program)
     return *program->verbs[0]->name != 0;
 }
 
-/* Print the help of a program, of a verb.  */
+/* Print the help of a program, of a verb; with `all` every option.  */
 void wm_program_help (const wm_program_t *program);
-void wm_verb_help (const wm_verb_t *verb);
+void wm_verb_help (const wm_verb_t *verb, bool all);
 
 /* Prints a man page: of a verb, of a program without verbs, or (verb NULL) of a program with all
    its verbs listed.  */

@@ -22,7 +22,7 @@ formatted () # page
 has_options () # page program [verb]: every option of --help stands in the page
 {
     local options option
-    options=$("$bin/$2" ${3:+"$3"} --help | sed -nE 's/^  (-.,)? +--([a-z-]+).*/\2/p')
+    options=$("$bin/$2" ${3:+"$3"} --help-all | sed -nE 's/^  (-.,)? +--([a-z-]+).*/\2/p')
     [ -n "$options" ] || { echo "$2 $3 --help lists no options"; return 1; }
     for option in $options; do
         sed 's/\\-/-/g' "$man/$1.1" | grep -q -- "--$option" || { echo "$1: --$option is missing"; return 1; }
@@ -32,16 +32,28 @@ while read -r page program verb; do
     ok "$page is well-formed" formatted "$man/$page.1"
     [ "$page" = wiremill ] || ok "... and has every option" has_options "$page" "$program" "$verb"
 done <<<"$pages"
+# A short help has at most sixteen options, all of them in the long one.
+short ()
+{
+    local v options
+    for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+)  .*/\1/p'); do
+        options=$("$bin/wiremill" "$v" --help | grep -cE '^  (-.,)? +--')
+        [ "$options" -le 19 ] || { echo "$v --help has $options options"; return 1; }
+        ! diff <("$bin/wiremill" "$v" --help) <("$bin/wiremill" "$v" --help-all) | grep -E '^< +(-.,)? *--' ||
+            { echo "$v --help has what --help-all lacks"; return 1; }
+    done
+}
+ok "--help is short, --help-all has all" short
 verbs ()
 {
-    for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do grep -q "^wiremill-$v " <<<"$pages" ||
+    for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+)  .*/\1/p'); do grep -q "^wiremill-$v " <<<"$pages" ||
         { echo "$v has no page"; return 1; }; done
 }
 ok "every verb has a page" verbs
 
 examples ()
 {
-    for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do "$bin/wiremill" "$v" --help |
+    for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+)  .*/\1/p'); do "$bin/wiremill" "$v" --help |
         grep -q "^  wiremill $v " || { echo "$v has no example"; return 1; }; done
 }
 ok "every verb has an example in its --help" examples
@@ -49,7 +61,7 @@ fits () # no line of --help, nor of any verb's, is longer than 80 columns
 {
     ! "$bin/wiremill" --help | grep -E '^.{81}' || return 1
     local v
-    for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do "$bin/wiremill" "$v" --help |
+    for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+)  .*/\1/p'); do "$bin/wiremill" "$v" --help |
         awk -v verb="$v" 'length > 80 { print verb ": " $0; long = 1 } END { exit long }' || return 1; done
 }
 ok "--help fits 80 columns" fits
@@ -58,6 +70,31 @@ help_of ()
     for v in run status synth; do [ "$("$bin/wiremill" help $v)" = "$("$bin/wiremill" $v --help)" ] || return 1; done
 }
 ok "help VERB is VERB --help" help_of
+begins () # what a person without a verb sees first, to type
+{
+    exits 2 keep "$bin/wiremill" && [ "$(sed -n 3,7p "$work/said" | grep -c '^  wiremill ')" = 5 ]
+}
+ok "wiremill alone begins with five lines to type" begins
+topics ()
+{
+    local page
+    keep "$bin/wiremill" help manual && says '^  first-campaign$' && says '^  formats$' || return 1
+    for page in $(sed -n 's/^  //p' "$work/said"); do
+        "$bin/wiremill" help "$page" >"$work/page" && grep -q '^# ' "$work/page" && ! grep -E '\]\(|^```' "$work/page" ||
+            { echo "help $page"; return 1; }
+    done
+    refused 2 "no verb and no page 'nopage'" "$bin/wiremill" help nopage
+}
+ok "help PAGE prints pages of the manual" topics
+site () # its address; or advice, where it is not built
+{
+    if [ -e "$bin/../manual/html/index.html" ]; then
+        keep "$bin/wiremill" help --browser && says '^file:///.*/index.html$'
+    else
+        refused 1 'make manual builds it' "$bin/wiremill" help --browser
+    fi
+}
+ok "help --browser" site
 versions ()
 {
     for p in wiremill wiremill-broker wiremill-producer wiremill-worker wiremill-serve; do "$bin/$p" -V | grep -q "^$p [0-9]" ||
@@ -87,7 +124,8 @@ ok "a file is completed" completes Makefile wiremill run --model Makef
 # What is installed is there, and gone again; nothing else is removed.
 installed ()
 {
-    [ -x "$work/to/usr/bin/wiremill" ] && [ -s "$work/to/usr/share/man/man1/wiremill-run.1" ] &&
+    [ -x "$work/to/usr/bin/wiremill" ] && [ -s "$work/to/usr/share/wiremill/manual/reference/formats.md" ] &&
+        "$work/to/usr/bin/wiremill" help formats | grep -q '^# Formats' && [ -s "$work/to/usr/share/man/man1/wiremill-run.1" ] &&
         [ -e "$work/to/usr/share/bash-completion/completions/wiremill-worker" ]
 }
 install () { make --no-print-directory B="${WM_BUILD:-build/release}" DESTDIR="$work/to" PREFIX=/usr "$@"; }

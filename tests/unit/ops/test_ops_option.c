@@ -251,6 +251,7 @@ static void test_programs (void **state)
     assert_int_equal (PROGRAM ("help", "run"), WM_EXIT_OK);
     assert_int_equal (PROGRAM ("help", "pass"), 3); /* "pass --help", counted by it */
     assert_int_equal (PROGRAM ("help", "rnu"), WM_EXIT_USAGE);
+    assert_int_equal (PROGRAM ("run", "--help-all"), WM_EXIT_OK);
     assert_int_equal (SINGLE ("-V"), WM_EXIT_OK);
     assert_int_equal (PROGRAM ("--print-man", "rnu"), WM_EXIT_USAGE);
     assert_int_equal (SINGLE (NULL), 40);
