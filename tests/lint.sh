@@ -95,6 +95,11 @@ while IFS=: read -r page path; do
     [ -e "$path" ] || [ -e "${page%%/*}/$path" ] || [ -e "$(dirname "$page")/$path" ] || fault "$page: there is no $path"
 done < <(git ls-files '*.md' | grep -vE 'CHANGELOG|RESULTS' | xargs grep -oE '`[A-Za-z0-9_./-]+/wm_[a-z0-9_]+\.(c|h|cuh)`' | tr -d '`')
 
+# A link of a page leads to a file. (Sphinx checks those between pages of the manual.)
+while IFS=: read -r page target; do
+    [ -e "$(dirname "$page")/${target%%#*}" ] || fault "$page: its link to $target leads nowhere"
+done < <(git ls-files '*.md' | grep -v '^ops/manual/[a-z]' | xargs grep -oE '\]\([A-Za-z0-9_./-]+(#[^)]*)?\)' | sed 's/:](/:/; s/)$//')
+
 # A type, an include guard, a constant of a header and a file's name mean one thing.
 mapfile -t ours < <(git ls-files '*.[ch]' | grep -v '^tests/')
 while read -r name; do fault "the type $name is defined more than once"; done < <(

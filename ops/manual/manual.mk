@@ -18,3 +18,14 @@ $(MANUAL): $(MANUAL_TEXT) $(PROGRAMS)
 	$(Q)for kind in html man; do WM_VERSION=$(VERSION) PYTHONPATH=ops/python $(MANUAL_VENV)/bin/python -m sphinx -q -W \
 	    --keep-going -b $$kind -d $(B)/manual/doctrees $(B)/manual/source $(B)/manual/$$kind || exit 1; done
 	$(Q)touch $@
+
+# The event of README.md, which is stored: the same command draws the same bytes on every machine.
+PICTURE := ops/manual/pictures/event.svg
+.PHONY: picture
+picture: all ## the event of README.md again: made, scored and drawn, to build/picture
+	$(Q)rm -rf build/picture && mkdir -p build/picture
+	$(Q)$(B)/bin/wiremill synth --events 1 --hits 9000 --tpcs 1 --seed 8 --output build/picture/event.h5
+	$(Q)$(B)/bin/wiremill run --quiet --model synthetic --input build/picture/event.h5 --output build/picture/out
+	$(Q)$(B)/bin/wiremill show build/picture/out/event.scores.h5 --output build/picture/event.svg
+	@cmp build/picture/event.svg $(PICTURE) && echo "$(PICTURE) is as it was" || \
+	    echo "look at build/picture/event.svg, and copy it to $(PICTURE)"
