@@ -187,7 +187,7 @@ static wm_fault_t read_column (show_t *self, const char *name, wm_h5_type_t type
     return fault;
 }
 
-static wm_fault_t read_rows (show_t *self, wm_error_t *error)
+static wm_fault_t read_rows (show_t *self, const char *path, wm_error_t *error)
 {
     wm_fault_t fault =
         read_column (self, "status", WM_H5_I32, sizeof (int32_t), (void **) &self->status, error);
@@ -197,6 +197,11 @@ static wm_fault_t read_rows (show_t *self, wm_error_t *error)
     for (uint32_t i = 0; i < self->n_score && !fault; i++)
         fault = read_column (self, self->score_name[i], WM_H5_F32, sizeof (float),
                              (void **) &self->score[i], error);
+    if (!fault && !self->n && self->first)
+        fault = wm_fault (error, WM_EBATCH,
+                          "%.300s has %" PRId64 " rows; there is no row %" PRIu64
+                          ", they are counted from 0",
+                          path, self->hits, self->first);
     return fault;
 }
 
@@ -252,10 +257,8 @@ static void print_all (const show_t *self, const char *path)
             self->held, model, precision);
     if (wm_h5_text (self->h5, "judged_by", judged, sizeof judged))
         printf ("model judged by: %s\n", judged);
-    if (!self->n) {
-        printf ("there is no row %" PRIu64 "; rows are counted from 0\n", self->first);
+    if (!self->n)
         return;
-    }
     print_rows (self);
     printf ("rows %" PRIu64 " to %" PRIu64 " of %" PRId64 "; not shown: subrun, cryostat, "
             "in_fiducial, engine\n",
@@ -292,7 +295,7 @@ static int show_all (const wm_args_t *args, const char *const *path, size_t n)
                         .n = (uint64_t) wm_args_number (args, "rows") };
         wm_fault_t fault = open_file (&show, path[i], &error);
         if (!fault)
-            fault = read_rows (&show, &error);
+            fault = read_rows (&show, path[i], &error);
         if (!fault)
             print_all (&show, path[i]);
         show_clear (&show);

@@ -33,14 +33,15 @@ some ()
         [ "$(grep -c ' scored$' "$work/said")" = 6 ] && says "^rows 4380 to 4382 of $hits"
 }
 ok "other rows, of several files" some
-past () { keep "$bin/wiremill" show --from $hits "$file" && says "^there is no row $hits; "; }
-ok "rows past the end" past
 refused () # pattern, arguments...
 {
     local pattern=$1
     shift
     exits ${code:-5} keep "$bin/wiremill" show "$@" && says "^wiremill show: .*$pattern"
 }
+ok "rows past the end" refused "/one.scores.h5 has $hits rows; there is no row $hits, they are counted from 0$" --from $hits "$file"
+last () { keep "$bin/wiremill" show --from $((hits - 1)) "$file" && says "^rows $((hits - 1)) to $((hits - 1)) of $hits;"; }
+ok "... and the last one" last
 code=2 ok "a folder" refused "/out/ is a folder; name a file in it: [^ ]*/out/NAME.scores.h5" "$work/out/"
 code=2 ok "... to draw" refused "/out is a folder; name a file in it: [^ ]*/out/NAME.scores.h5" "$work/out" --output "$work/e.svg"
 ok "a file of events" refused 'is not an output of wiremill; outputs are \*.scores.h5' "$made/one.h5"
