@@ -287,7 +287,8 @@ static int import_main (const wm_args_t *args)
 {
     wm_error_t error;
     char why[480] = "", place[PATH_MAX];
-    const char *from = wm_args_rest (args, 0), *to = wm_args_place (args, "output", place);
+    const char *from = wm_setup_model_path (wm_args_rest (args, 0)),
+               *to = wm_args_place (args, "output", place);
     if (!from || wm_args_rest (args, 1))
         return wm_args_refuse (args, from ? "name one model at a time" : "name the model to read");
     if (ends_with_wmm (from))

@@ -99,7 +99,10 @@ wm_fault_t wm_setup_model (const char *path, wm_error_t *error)
                          path);
     if (wm_file_expect (path, false, false, &why_not) ||
         (access (path, R_OK) && wm_file_missing (path, &why_not)))
-        return wm_fault (error, WM_EUSAGE, "the model %.440s", why_not.text);
+        return wm_fault (error, WM_EUSAGE, "the model %.440s%s", why_not.text,
+                         strcasecmp (path, WM_SETUP_OURS) == 0 && strcmp (path, WM_SETUP_OURS) != 0
+                             ? "; the one that comes with wiremill is " WM_SETUP_OURS
+                             : "");
     return why ? wm_fault (error, WM_EBATCH, "%.300s: not a model but %s", path, why) : WM_OK;
 }
 

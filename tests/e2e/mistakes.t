@@ -100,6 +100,10 @@ ok "inputs and models" mistakes <<EOF
 2|wiremill run -m m.wmm -o o file://localhost/a/b%20c.h5|wiremill run: the input file://localhost/a/b%20c.h5 is local: give /a/b c.h5
 2|wiremill import file:///m.onnx -o x.wmm|wiremill import: the model file:///m.onnx is local: give /m.onnx
 2|wiremill import none.onnx -o x.wmm|wiremill import: the model none.onnx does not exist
+2|wiremill import Synthetic -o x.wmm|wiremill import: the model Synthetic does not exist; the one that comes with wiremill is synthetic
+2|wiremill run -m SYNTHETIC -o o a.h5|wiremill run: the model SYNTHETIC does not exist; the one that comes with wiremill is synthetic
+2|wiremill plan -m Synthetic a.h5|wiremill plan: the model Synthetic does not exist; the one that comes with wiremill is synthetic
+2|wiremill broker -m Synthetic -o o|wiremill broker: the model Synthetic does not exist; the one that comes with wiremill is synthetic
 2|wiremill run -m m.wmm -o o none.h5|wiremill run: the input none.h5 does not exist
 2|wiremill run -m m.wmm -o o folder/|wiremill run: folder/ is a folder; name its files: 'folder/*.h5'
 2|wiremill export folder --to csv|wiremill export: folder is a folder; a file is needed
