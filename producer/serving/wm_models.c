@@ -1,5 +1,6 @@
 /* wm_models.c - see wm_models.h.  */
 #include "producer/serving/wm_models_private.h"
+#include "kernels/wm_device.h"
 #include "producer/net/wm_proto.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
@@ -471,6 +472,8 @@ static wm_fault_t take_options (wm_models_t *self, const wm_args_t *args, wm_err
     self->repository = wm_args_text (args, "model-repository");
     self->engine = wm_args_text (args, "engine");
     self->device = wm_args_text (args, "device");
+    if (wm_device_heeds (self->engine ? self->engine : "auto", self->device, NULL, NULL, error))
+        return error->fault;
     self->join_file = wm_args_text (args, "join-file");
     self->n_worker =
         wm_args_given (args, "workers") ? (uint32_t) wm_args_number (args, "workers") : 1;

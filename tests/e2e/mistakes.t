@@ -151,6 +151,8 @@ ok "a gateway" mistakes <<EOF
 2|wiremill gateway -m m:x=m.wmm|wiremill gateway: --model m:x=m.wmm: VERSION is a number: write NAME=FILE, or NAME:2=FILE
 2|wiremill gateway -m m:0=m.wmm|wiremill gateway: --model m:0=m.wmm: VERSION is a number: write NAME=FILE, or NAME:2=FILE
 2|wiremill gateway -m m.wmm|wiremill gateway: --model m.wmm: write NAME=FILE, or NAME:VERSION=FILE
+2|wiremill gateway -m m=m.wmm --engine sparse --device cuda:1|wiremill gateway: --device cuda:1 and --engine sparse do not go together: it computes on the CPU; leave one of the two out
+2|wiremill gateway -m m=m.wmm --engine cudnn --device cpu|wiremill gateway: --device cpu and --engine cudnn do not go together: it computes on a GPU; leave one of the two out
 2|wiremill gateway -r a.h5|wiremill gateway: --model-repository a.h5 is a file; a folder is needed; see wiremill gateway --help
 EOF
 if [ -s c.pem ]; then
