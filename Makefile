@@ -217,6 +217,7 @@ about-test:
 	@$(FETCHES) $(DEBIAN)
 	@[ -e $(VENV)/.made ] || echo "  it installs $(shell sed 's/==.*//' tests/requirements.txt | paste -sd' ' | \
 	    sed 's/ /, /g') for Python to $(VENV) (from PyPI)"
+	@[ -e $(MANUAL_VENV)/.made ] || echo "  it installs Sphinx, for the manual, to $(MANUAL_VENV) (from PyPI)"
 
 .PHONY: deps run demo lint format install clean help
 ##@ build and run

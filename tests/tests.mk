@@ -133,6 +133,7 @@ prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tes
 ##@ test
 test: about-test deps deps-slurm
 test: ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
+	-@$(MAKE) --no-print-directory deps-manual
 	-@$(call has,xrootd xrdcp curl h5clear) || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"

@@ -69,7 +69,7 @@ run_about ()
 ok "make run" run_about
 test_about ()
 {
-    about test && says '^make test: .*minutes on 2 cores' && says 'installs numpy, h5py, .*onnxruntime for Python to'
+    about test && says '^make test: .*minutes on 2 cores' && says 'installs numpy, h5py, .*onnxruntime, pandas for Python to'
 }
 ok "make test" test_about
 again ()
