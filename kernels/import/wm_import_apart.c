@@ -110,7 +110,7 @@ static void confine (const task_t *task)
     if (task->folder && *wm_confine_lacks ())
         fprintf (stderr,
                  "warning: a hostile model is not fully confined on this machine: %s; see "
-                 "schema/CONFINEMENT.md\n",
+                 "`wiremill help confinement`\n",
                  wm_confine_lacks ());
 }
 

@@ -564,7 +564,7 @@ static wm_fault_t take_pair (wm_setup_t *self, const wm_choices_t *choices, wm_e
     if (!fault && !strcmp (pins->planes, pins->channels))
         fault = wm_fault (error, WM_EUSAGE,
                           "%.300s is given twice, by --planes and by --channels; a channel map is "
-                          "a text file (schema/FORMATS.md)",
+                          "a text file (`wiremill help formats`)",
                           choices->planes);
     return fault;
 }

@@ -182,7 +182,7 @@ void wm_setup_warn (const wm_setup_t *self)
     snprintf (beside, sizeof beside, "%s.wiremill", self->output);
     fprintf (stderr,
              "warning: the campaign %s lies in the output folder: a hostile event file can read "
-             "its keys and spoil its journal there (schema/CONFINEMENT.md)",
+             "its keys and spoil its journal there (`wiremill help confinement`)",
              self->campaign);
     if (strcmp (outside, self->output) == 0) {
         fputs ("; when no broker runs, `mv ", stderr);

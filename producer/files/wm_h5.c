@@ -62,9 +62,9 @@ static const char *no_input (const char *path)
     case WM_KIND_MODEL:
         return "a model, neither events nor scores: give it by --model";
     case WM_KIND_ROOT:
-        return "a ROOT file: convert it to HDF5, whose layouts schema/FORMATS.md describes";
+        return "a ROOT file: convert it to HDF5, whose layouts `wiremill help formats` describes";
     default:
-        return "neither an HDF5 file nor a .npy array; schema/FORMATS.md describes inputs";
+        return "neither an HDF5 file nor a .npy array; `wiremill help formats` describes inputs";
     }
 }
 

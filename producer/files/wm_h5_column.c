@@ -319,7 +319,7 @@ wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, u
     if (strlen (name) >= sizeof column->name || !wm_h5_has (self, name)) {
         char reason[WM_H5_REASON_BYTES];
         wm_h5_reason_missing (self, column->name, reason);
-        return wm_fault (error, WM_EBATCH, "%.300s: %s; schema/FORMATS.md describes inputs",
+        return wm_fault (error, WM_EBATCH, "%.300s: %s; `wiremill help formats` describes inputs",
                          self->path, reason);
     }
     column->data = calloc (1, sizeof *column->data);

@@ -138,7 +138,7 @@ wm_fault_t wm_scores_labels (wm_scores_t *self, const char *path, wm_error_t *er
         return wm_fault (
             error, WM_EBATCH,
             "%.200s has images (result: image), not scores of hits: read its frames with "
-            "h5py (schema/OUTPUTS.md)",
+            "h5py (`wiremill help outputs`)",
             path);
     }
     for (uint32_t i = 0; is_ours && i < WM_SCORES_LABELS_MAX; i++) {

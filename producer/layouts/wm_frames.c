@@ -344,7 +344,7 @@ static wm_fault_t tag_open (wm_frames_t *self, tag_t *tag, int64_t number, uint3
     if (tag->width > WM_EVENT_TICKS_MAX)
         return wm_fault (error, WM_EBATCH,
                          "%s: frame_%s has %u ticks, more than %u: longer readouts are read in the "
-                         "exchange layout only (schema/FORMATS.md)",
+                         "exchange layout only (`wiremill help formats`)",
                          where, tag->name, tag->width, WM_EVENT_TICKS_MAX);
     if (!tag->width || tag->n_row > CHANNELS_MAX || tag->n_row != n_channel || n_info != 3)
         return wm_fault (error, WM_EBATCH,

@@ -226,7 +226,7 @@ static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
     if (self->adc.width > WM_EVENT_TICKS_MAX)
         return wm_fault (error, WM_EBATCH,
                          "%s: wire_table/adc has %u ticks, more than %u: longer readouts are read "
-                         "in the exchange layout only (schema/FORMATS.md)",
+                         "in the exchange layout only (`wiremill help formats`)",
                          wm_h5_path (self->file), self->adc.width, WM_EVENT_TICKS_MAX);
     self->waves = wm_waves_new (&self->adc, error);
     return self->waves ? WM_OK : WM_EHOST;

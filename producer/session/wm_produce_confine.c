@@ -187,6 +187,6 @@ void wm_produce_confine_files (const wm_produce_t *self)
     if (*wm_confine_lacks ())
         wm_produce_warn (self,
                          "hostile inputs are not fully confined on this machine: %s; see "
-                         "schema/CONFINEMENT.md",
+                         "`wiremill help confinement`",
                          wm_confine_lacks ());
 }

@@ -314,7 +314,7 @@ static void trapped (int signal_number, siginfo_t *info, void *context)
         n = append (line, n, sizeof line - 1, call_name (call, number));
         n = append (line, n, sizeof line - 1,
                     ": a reader of files does not need it; "
-                    "see schema/CONFINEMENT.md");
+                    "see `wiremill help confinement`");
         line[n++] = '\n';
         if (write (STDERR_FILENO, line, n) < 0)
             n = 0;

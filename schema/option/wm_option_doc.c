@@ -278,7 +278,7 @@ static void roff_head (const wm_program_t *program, const wm_verb_t *verb)
     putchar ('\n');
 }
 
-/* What every page ends with: `wiremill help environment` and `wiremill help files` have all.  */
+/* What every page ends with; the manual lists all files and variables.  */
 static void roff_foot (const wm_verb_t *verb)
 {
     static const char *const files[][2] = {

@@ -42,7 +42,7 @@ ok "a campaign in the output folder, as earlier versions had it" before
 goes_on ()
 {
     keep "${run[@]}" "$old" && says "nothing was left" && [ ! -e "$old$beside" ] &&
-        [ "$(grep -c "^warning: the campaign $old/.wiremill lies in the output folder: .*CONFINEMENT.md.*\`mv " "$work/said")" = 1 ]
+        [ "$(grep -c "^warning: the campaign $old/.wiremill lies in the output folder: .*help confinement.*\`mv " "$work/said")" = 1 ]
 }
 ok "... goes on there, with a warning" goes_on
 ok "... and is found" found "$old" "$old/.wiremill"

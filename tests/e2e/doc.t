@@ -86,6 +86,17 @@ topics ()
     refused 2 "no verb and no page 'nopage'" "$bin/wiremill" help nopage
 }
 ok "help PAGE prints pages of the manual" topics
+named () # by messages of programs
+{
+    local page
+    "$bin/wiremill" help manual >"$work/pages"
+    grep -rhoE '`wiremill help [a-z-]+`' --include='*.[ch]' --include='*.py' schema kernels broker producer gpuworker ops | tr -d '`' |
+        sed 's/wiremill help //' | sort -u >"$work/named" && [ "$(wc -l <"$work/named")" -ge 3 ] || return 1
+    while read -r page; do grep -qx "  $page" "$work/pages" || "$bin/wiremill" "$page" --help >/dev/null ||
+        { echo "there is no page $page"; return 1; }; done <"$work/named"
+    ! grep -rnE '^[^*]*"[^"]*(schema|ops|tests)/[A-Z]+\.md' --include='*.[ch]' schema kernels broker producer gpuworker ops
+}
+ok "pages that messages name are installed" named
 site () # its address; or advice, where it is not built
 {
     if [ -e "$bin/../manual/html/index.html" ]; then

@@ -209,9 +209,9 @@ def mistakes(folder, size, events, join):
          "held: {}/two.h5: neither events nor one dataset of patches; where there are several, name one: FILE.h5:/DATASET; it has "
          f"a (5, {size}, {size}), b (4, {size}, {size}), set/c (3)",
          f"held: {{}}/two.h5:/e: no dataset e; the file has a (5, {size}, {size}), b (4, {size}, {size}), set/c (3); "
-         "schema/FORMATS.md describes inputs",
-         "held: {}/two.h5:/set/e: no dataset set/e; set has set/c (3); schema/FORMATS.md describes inputs",
-         "~warning: input held: .*/many.h5: no dataset e; the file has (group[a-z0-9/]+ \\(3\\), )+\\.\\.\\.; schema/FORMATS.md describes inputs")
+         "`wiremill help formats` describes inputs",
+         "held: {}/two.h5:/set/e: no dataset set/e; set has set/c (3); `wiremill help formats` describes inputs",
+         "~warning: input held: .*/many.h5: no dataset e; the file has (group[a-z0-9/]+ \\(3\\), )+\\.\\.\\.; `wiremill help formats` describes inputs")
     for name, inputs, says in (
             ("channels", [(3, size, size)], f"its planes are cut to patches of (48, 48), the model takes (3, {size}, {size}): channels "
              f"need points: spacepoints or windows with channels: 3 in --spec; or give ready patches, (N, 3, {size}, {size})"),

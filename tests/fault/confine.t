@@ -209,7 +209,7 @@ inside ()
     spoils "$d/one.h5" "$made/model-${small}1.wmm" WM_SHIM_MARK="$out/.wiremill" "$bin/wiremill" run \
         --campaign "$out/.wiremill"
     [ $code = 0 ] && says "opens $out/.wiremill/ledger.db" &&
-        says "warning: the campaign $out/.wiremill lies in the output folder.*schema/CONFINEMENT.md" &&
+        says "warning: the campaign $out/.wiremill lies in the output folder.*.wiremill help confinement" &&
         [ "$(grep -c 'lies in the output folder' "$work/said")" = 1 ]
 }
 if [[ $lacks != *"no Landlock"* ]]; then
