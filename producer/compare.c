@@ -43,8 +43,8 @@ const wm_verb_t wm_verb_compare = {
             "  wiremill compare out/events.scores.h5 larsoft.h5 --page larsoft.html\n\n"
             "Joins rows by run, subrun, event and hit_id. The last file is compared with those\n"
             "before it together; it may be a table in numl's form that others wrote, a column for\n"
-            "each label (`wiremill help outputs`). Frames of images (result: image) of two outputs\n"
-            "are compared pixel by pixel. Exit 0: the same hits, labels and statuses, all scores\n"
+            "each label (`wiremill help outputs`). Images (result: image) of two outputs are\n"
+            "compared pixel by pixel. Exit 0: the same hits, labels and statuses, all scores\n"
             "within the tolerance; 1: not so; 5: a file is damaged or of another kind.\n",
     .options = options, .run = compare_main };
 /* clang-format on */

@@ -56,6 +56,16 @@ def command_line(binaries, target):
         head + "\n```{toctree}\n:maxdepth: 1\n\n" + "\n".join(pages) + "\n```\n")
 
 
+def present_only(index, target):
+    """Drops entries of toctrees whose page is not written yet: it is absent rather than a stub."""
+    lines = []
+    for line in index.splitlines():
+        entry = re.fullmatch(r"(start|howto|explain|reference)/[\w/-]+", line)
+        if not entry or (target / f"{line}.md").exists():
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 def main():
     build, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     shutil.rmtree(target, ignore_errors=True)
@@ -64,6 +74,7 @@ def main():
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         (target / place).write_text(rewritten((ROOT / source).read_text(), source))
     command_line(build / "bin", target / "reference/cli")
+    (target / "index.md").write_text(present_only((target / "index.md").read_text(), target))
 
 
 if __name__ == "__main__":

@@ -29,3 +29,6 @@ picture: all ## the event of README.md again: made, scored and drawn, to build/p
 	$(Q)$(B)/bin/wiremill show build/picture/out/event.scores.h5 --output build/picture/event.svg
 	@cmp build/picture/event.svg $(PICTURE) && echo "$(PICTURE) is as it was" || \
 	    echo "look at build/picture/event.svg, and copy it to $(PICTURE)"
+.PHONY: screens
+screens: all deps-browser ## the manual's screenshots again, to ops/manual/pictures
+	ops/manual/pictures/screens.sh $(B)/bin ops/manual/pictures
