@@ -15,9 +15,12 @@ read -ra pages <<<"${PAGES:-${pages[*]}}"
 # Python's examples import the package of the wheel.
 (cd "$work" && unzip -q "$OLDPWD"/"$build"/wheel/wiremill-*.whl -d site) || bail "no wheel in $build/wheel: make wheel"
 alone=()
-! unshare -rn true 2>/dev/null || alone=(unshare -rn sh -c 'ip link set lo up; exec "$@"' sh)
+! unshare -rnm true 2>/dev/null || alone=(unshare -rnm sh -c 'ip link set lo up; exec "$@"' sh)
 typed () { PYTHONPATH=$work/site PATH=$bin:$PWD/build/venv/bin:$PATH "${alone[@]}" python3 tests/golden/pages.py "$work/$1" "${@:2}"; }
-for page in "${pages[@]}"; do ok "$page" typed "$(basename "$page")" "$page"; done
+for page in "${pages[@]}"; do
+    [ ${#alone[@]} != 0 ] || [[ $page != */disk-full.md ]] || { skip "$page: this user may not mount"; continue; }
+    ok "$page" typed "$(basename "$page")" "$page"
+done
 
 # The runner itself notices what differs, fails, or is not typed at all.
 differs () # text of a page
