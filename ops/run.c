@@ -45,7 +45,7 @@ static const wm_option_t options[] = {
     INPUT_OPTIONS,
     RETRY_OPTION,
     {.name = "clients", .task = "in place of inputs",
-     .help = "score the patches that programs on this machine send (wiremill.Client () in Python, "
+     .help = "score the patches that programs on this machine send (wiremill.Client() in Python, "
              "libwiremill), until Ctrl-C; nothing of them is kept (default of --campaign: "
              WM_CLIENTS_FOLDER ")"},
     WORKFLOW_OPTIONS,

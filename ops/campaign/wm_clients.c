@@ -72,10 +72,10 @@ void wm_clients_print (const char *endpoint, const char *campaign)
 {
     char here[PATH_MAX];
     const bool is_here = realpath (WM_CLIENTS_FOLDER, here) && strcmp (here, campaign) == 0;
-    fprintf (stderr, "wiremill run: serves clients at %s\n  in Python: wiremill.Client (",
+    fprintf (stderr, "wiremill run: serves clients at %s\n  in Python: wiremill.Client(",
              endpoint);
     fprintf (stderr,
-             is_here ? ") in this folder, elsewhere wiremill.Client (\"%s\")\n" : "\"%s\")\n",
+             is_here ? ") in this folder, elsewhere wiremill.Client(\"%s\")\n" : "\"%s\")\n",
              endpoint);
     fputs ("  Ctrl-C ends it; no patches and no scores are kept\n", stderr);
 }

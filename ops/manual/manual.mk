@@ -32,3 +32,6 @@ picture: all ## the event of README.md again: made, scored and drawn, to build/p
 .PHONY: screens
 screens: all deps-browser ## the manual's screenshots again, to ops/manual/pictures
 	ops/manual/pictures/screens.sh $(B)/bin ops/manual/pictures
+.PHONY: diagrams
+diagrams: ## the manual's diagrams again, to ops/manual/pictures
+	python3 ops/manual/pictures/diagrams.py ops/manual/pictures

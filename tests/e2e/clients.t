@@ -23,7 +23,7 @@ score () { (cd "$work/here" && [ -z "$SAN" ] || return 0; cd "$work/here" && tim
 
 serve
 ok "a broker and workers start" serves
-ok "... and say how programs reach them" grep -q 'in Python: wiremill.Client () in this folder, elsewhere wiremill.Client ("ipc://' "$work/log"
+ok "... and say how programs reach them" grep -q 'in Python: wiremill.Client() in this folder, elsewhere wiremill.Client("ipc://' "$work/log"
 ok "wiremill.Client () scores as the library does" score 900
 status () { keep wiremill status "$work/here/clients.wiremill" && says '^patches: ' && says '^clients: 0 connected'; }
 ok "status speaks of patches" status
