@@ -327,6 +327,7 @@ typedef enum {
 typedef struct {
     uint32_t n_pause, promised_pause;
     bool paused, has_sample, promises_sample;
+    uint64_t sample_sum; /* of its payload, whose sender may be hostile */
     uint32_t classes, distrusted, suspects; /* bits: engines, workers, inputs */
     uint64_t told;
 } standing_t;
