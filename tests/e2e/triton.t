@@ -43,19 +43,18 @@ else
     skip "no KServe's client (make deps-gateway)"
 fi
 
-perf=$venv-2.48/bin/perf_analyzer
-LD_LIBRARY_PATH=$(echo "$PWD/$venv"-2.48/lib/python3*/site-packages/nvidia/cuda_runtime/lib)
-export LD_LIBRARY_PATH
-libraries=$LD_LIBRARY_PATH
+libraries=$(echo "$PWD/$venv"-2.48/lib/python3*/site-packages/nvidia/cuda_runtime/lib)
+perf=(env "LD_LIBRARY_PATH=$libraries" "$venv-2.48/bin/perf_analyzer")
+"${perf[@]}" --version >/dev/null 2>&1 && has_perf=1 || has_perf=
 analyze () # rows, options...: so many rows are answered, none fails
 {
     local rows=$1
     shift
-    timeout 120 "$perf" -m m -b "$rows" --input-data zero --measurement-mode count_windows --measurement-request-count 40 -s 999 -r 3 "$@" \
+    timeout 120 "${perf[@]}" -m m -b "$rows" --input-data zero --measurement-mode count_windows --measurement-request-count 40 -s 999 -r 3 "$@" \
         >"$work/perf" 2>&1 && grep -Eq 'throughput: [1-9][0-9.]* infer/sec' "$work/perf" && ! grep -qi 'error\|fail' "$work/perf" || { cat "$work/perf"; return 1; }
 }
-not_shared () { ! timeout 60 "$perf" -m m "$@" --shared-memory system >"$work/perf" 2>&1 && grep -q 'send the tensors in the request' "$work/perf"; }
-if "$perf" --version >/dev/null 2>&1; then
+not_shared () { ! timeout 60 "${perf[@]}" -m m "$@" --shared-memory system >"$work/perf" 2>&1 && grep -q 'send the tensors in the request' "$work/perf"; }
+if [ $has_perf ]; then
     ok "perf_analyzer: gRPC, two loads" analyze 16 -i grpc -u "$grpc" --concurrency-range 1:4:3
     ok "perf_analyzer: HTTP" analyze 16 -i http -u "$http" --concurrency-range 4
     ok "perf_analyzer: gRPC, asynchronous" analyze 8 -i grpc -u "$grpc" --async --concurrency-range 8
@@ -68,7 +67,6 @@ if "$perf" --version >/dev/null 2>&1; then
 else
     skip "perf_analyzer does not start (make deps-gateway; libb64-0d)"
 fi
-unset LD_LIBRARY_PATH
 
 load () # options...: every one of 2,000 requests is answered by 200
 {
@@ -105,11 +103,11 @@ for version in "" -2.48 -2.25; do
     [ -x "$venv$version/bin/python" ] || continue
     ok "tritonclient ${version:--2.73}: system shared memory" run "$version" shared
 done
-if "$perf" --version >/dev/null 2>&1; then
-    export LD_LIBRARY_PATH=$libraries
+if [ $has_perf ]; then
     ok "perf_analyzer: system shared memory, gRPC" analyze 16 -i grpc -u "$grpc" --concurrency-range 4 --shared-memory system --output-shared-memory-size 4096
     ok "perf_analyzer: system shared memory, HTTP" analyze 16 -i http -u "$http" --concurrency-range 4 --shared-memory system --output-shared-memory-size 4096
-    unset LD_LIBRARY_PATH
+else
+    skip "perf_analyzer does not start: no shared memory by it"
 fi
 ok "... and it ends" ended
 
