@@ -6,7 +6,6 @@ import asyncio
 import os
 import queue
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -310,34 +309,72 @@ def many():
     assert not failed and len(done) == 500, (failed[:3], len(done))
 
 
-def below(pid):
-    """The processes that a process has started, and those that they have."""
-    found = []
-    for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split():
-        found += [int(child), *below(child)]
+CREW = ("wiremill", "wiremill-broker", "wiremill-worker", "wiremill-engine", "wiremill-producer")
+
+
+def crew_of(gateway, model):
+    """Process ids by name, of the processes that work for a model of the gateway. One that comes or goes may be left out."""
+    found, parents = {}, {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as line, open(f"/proc/{pid}/stat") as stat:
+                args, rest = line.read().decode().split("\0"), stat.read().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if rest[0] != "Z":
+            parents[pid] = rest[1], args
+    run = [pid for pid, (parent, args) in parents.items() if parent == gateway and args[1] == "run" and f"/{model}/1/model.onnx" in " ".join(args)]
+    folder = parents[run[0]][1][parents[run[0]][1].index("--campaign") + 1] if run else None
+    for pid, (parent, args) in parents.items():
+        if pid in run or parent in run or f"ipc://{folder}/broker" in args:
+            found[args[0]] = pid
+    found.update((args[0], pid) for pid, (parent, args) in parents.items() if args[0] == "wiremill-engine" and parent == found.get("wiremill-worker"))
     return found
 
 
 def kills():
-    """kill -9 of each process of the model while 400 requests are in flight: 0 lost, nothing twice."""
+    """kill -9 of each process of the model, by its name, under calls by gRPC and HTTP: none is lost, and each is answered once."""
+    gateway, n_call, n_round = sys.argv[4], int(sys.argv[5]), int(sys.argv[6])
     client = tg.InferenceServerClient(grpc)
     values, want = patches(client)
-    crew, = subprocess.run(["pgrep", "-P", sys.argv[4], "-f", "models/m/1/"], capture_output=True, text=True).stdout.split()
-    n_round = 1 + len(below(crew))
-    for round in range(n_round):
-        answers, seen = queue.Queue(), []
-        victims = below(crew)[::-1]
-        for i in range(400):
-            client.async_infer(MODEL, given(tg, values[i:i + 1 + i % 9]), request_id=str(i),
+
+    def until_there(name, other=None):
+        end = time.monotonic() + 120
+        while (pid := crew_of(gateway, MODEL).get(name)) in (None, other):
+            assert time.monotonic() < end, f"no {name} in place of {other}: {crew_of(gateway, MODEL)}"
+            time.sleep(0.05)
+        return pid
+
+    def by_http(first, failed):
+        try:
+            one = th.InferenceServerClient(web)
+            for i in range(first, n_call, 20):
+                assert same(one.infer(MODEL, given(th, values[i % 390:i % 390 + 2])), want, i % 390, 2), i
+            one.close()
+        except BaseException as error:  # told by the main thread
+            failed.append(repr(error))
+
+    for name in CREW * n_round:
+        answers, seen, failed = queue.Queue(), [], []
+        victim = until_there(name)
+        threads = [threading.Thread(target=by_http, args=(i, failed)) for i in range(0, 20, 5)]
+        for thread in threads:
+            thread.start()
+        for i in range(n_call):
+            client.async_infer(MODEL, given(tg, values[i % 390:i % 390 + 1 + i % 9]), request_id=str(i),
                                callback=lambda result, error, i=i: answers.put((i, result, error)))
-            if i == 200:
-                os.kill(victims[round] if round < len(victims) else int(crew), signal.SIGKILL)
-        for _ in range(400):
+            if i == n_call // 2:
+                os.kill(int(victim), signal.SIGKILL)
+        for _ in range(n_call):
             i, result, error = answers.get(timeout=120)
-            assert error is None and result.get_response().id == str(i) and same(result, want, i, 1 + i % 9), (round, i, error)
+            assert error is None and result.get_response().id == str(i) and same(result, want, i % 390, 1 + i % 9), (name, i, error)
             seen.append(i)
-        assert sorted(seen) == list(range(400)) and answers.empty(), round
-    print(f"# {n_round} processes killed, {400 * n_round} requests answered once each")
+        for thread in threads:
+            thread.join()
+        assert not failed, (name, failed)
+        assert sorted(seen) == list(range(n_call)) and answers.empty(), name
+        until_there(name, victim)
+    print(f"# {len(CREW)} processes killed {n_round} times, {n_call * len(CREW) * n_round} requests by gRPC answered once each")
 
 
 def again():
