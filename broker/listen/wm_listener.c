@@ -72,6 +72,7 @@ struct wm_listener_t {
     wm_keyguard_t *guard;
     bool has_keys;
     uint32_t room, n_read; /* of this round: connections still to be admitted; messages read */
+    uint64_t n_round;      /* that have ended */
     int64_t emptied_ms;    /* when the last connection that waited was admitted */
     wm_listener_test_t *knock;
     int64_t knocked_ms;
@@ -89,6 +90,11 @@ static void set (void *socket, int option, int value)
     (void) rc;
 }
 
+static uint32_t frame_most (const wm_listener_t *self, wm_role_t role)
+{
+    return role == WM_ROLE_OPERATOR ? WM_CONTROL_BYTES_MAX : self->frame_bytes_max;
+}
+
 /* -1 and *error, or errno where *error is no fault.  */
 static int port_open (wm_listener_t *self, size_t i, wm_error_t *error)
 {
@@ -98,8 +104,7 @@ static int port_open (wm_listener_t *self, size_t i, wm_error_t *error)
     port->monitor = zmq_socket (self->context, ZMQ_PAIR);
     if (!port->socket || !port->monitor)
         return -1;
-    int64_t bytes_max =
-        port->role == WM_ROLE_OPERATOR ? WM_CONTROL_BYTES_MAX : self->frame_bytes_max;
+    const int64_t bytes_max = frame_most (self, port->role);
     zmq_setsockopt (port->socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max);
     set (port->socket, ZMQ_ROUTER_MANDATORY, 1);
     set (port->socket, ZMQ_SNDHWM, port->role == WM_ROLE_OPERATOR ? SEND_HWM_OPERATOR : SEND_HWM);
@@ -482,6 +487,25 @@ static void monitor_read (wm_listener_t *self, port_t *port)
     zmq_msg_close (&msg);
 }
 
+/* Disconnects a peer whose message has too many frames. What came since the last message is part of
+   one, unless a whole one still waits to be read: that is read within a round.  */
+static void part_check (wm_listener_t *self, wm_peer_t *peer)
+{
+    uint64_t bytes;
+    if (!wm_tcp_taken (peer->fd, &bytes))
+        return;
+    if (peer->part.n_message != peer->n_message || !peer->part.bytes) {
+        peer->part.n_message = peer->n_message;
+        peer->part.bytes = bytes;
+        peer->part.round = 0;
+    } else if (bytes - peer->part.bytes <= 2ull * frame_most (self, peer->role))
+        return;
+    else if (!peer->part.round)
+        peer->part.round = self->n_round + 2; /* the first has begun */
+    else if (self->n_round >= peer->part.round)
+        wm_listener_disconnect (self, peer);
+}
+
 wm_fault_t wm_listener_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *error)
 {
     for (size_t i = 0; i < PORTS; i++)
@@ -490,6 +514,8 @@ wm_fault_t wm_listener_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *er
         const wm_table_t *all = &self->port[i].by_fd;
         for (size_t j = 0; all->slot && j <= all->mask; j++) {
             wm_peer_t *peer = all->slot[j].item;
+            if (peer)
+                part_check (self, peer);
             if (peer && peer->session) {
                 peer->since_ms = now_ms;
                 wm_tcp_moved_ms (&peer->flow, peer->fd, now_ms, wm_times ()->heartbeat_ms);
@@ -548,6 +574,7 @@ static void round_ends (wm_listener_t *self)
 {
     self->room = WM_ADMITTED_MAX;
     self->n_read = 0;
+    self->n_round++;
 }
 
 /* Reads one whole message; false: there is none.  */
@@ -578,6 +605,8 @@ static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
     if (++self->n_read == CONNECTIONS_MAX)
         round_ends (self);
     *peer = peer_of (self, port, &id, fd);
+    if (*peer)
+        (*peer)->n_message++;
     if (*peer && self->has_keys)
         *peer = with_key (self, *peer, key);
     zmq_msg_close (&id);

@@ -12,7 +12,9 @@
    libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids chosen
    by peers (two peers with the same id lose messages). A send never blocks: a peer to which a
    message cannot be sent is disconnected. A message is a header, and at most one payload (more
-   frames are discarded).
+   frames are discarded). libzmq keeps the frames of a message until its last, however many, and
+   counts none of them: a peer on TCP that sends more bytes than two of the largest frames without
+   the end of a message is disconnected.
 
    With keys (wm_keyguard.h) only peers connect whose key is of the listener's role; one whose key
    expires or is revoked is reported REFUSED, once, and its messages are dropped from then on.
@@ -46,6 +48,10 @@ typedef struct {
     uint64_t generation;        /* of the guard that `refused` is of; the listener's */
     int fd;
     uint64_t n_sent, n_received; /* messages; the listener's */
+    uint64_t n_message;          /* read, also those that are dropped; the listener's */
+    struct {
+        uint64_t n_message, bytes, round;
+    } part; /* of a message that is not whole; the listener's */
     wm_tcp_flow_t flow;          /* the listener's */
     int64_t since_ms;            /* without a session; the listener's */
 } wm_peer_t;
@@ -92,9 +98,9 @@ void wm_listener_disconnect (wm_listener_t *self, wm_peer_t *peer);
    (wm_tcp_moved_ms, at the last wm_listener_tick); INT64_MAX: unknown.  */
 int64_t wm_listener_quiet_ms (const wm_peer_t *peer);
 
-/* Disconnects peers that have had no session for handshake_ms; looks whose key is over, and every
-   minute whether a stranger is let in: WM_EHOST, after which the broker must end. Call it several
-   times a second.  */
+/* Disconnects peers that have had no session for handshake_ms, and those whose message has no end;
+   looks whose key is over, and every minute whether a stranger is let in: WM_EHOST, after which the
+   broker must end. Call it several times a second.  */
 wm_fault_t wm_listener_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *error);
 
 /* Returns the next event. MESSAGE: from *peer; wm_listener_header has it. CLOSED: *peer is valid

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 int wm_tcp_port (const char *text, const char *end)
@@ -108,6 +109,15 @@ static bool received_bytes (int fd, uint64_t *bytes)
         size < offsetof (struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received)
         return false; /* or a kernel before Linux 4.1 */
     *bytes = info.tcpi_bytes_received;
+    return true;
+}
+
+bool wm_tcp_taken (int fd, uint64_t *bytes)
+{
+    int waiting;
+    if (!received_bytes (fd, bytes) || ioctl (fd, FIONREAD, &waiting))
+        return false;
+    *bytes -= (uint64_t) waiting < *bytes ? (uint64_t) waiting : *bytes;
     return true;
 }
 

@@ -44,4 +44,8 @@ typedef struct {
     4096 /* more than heartbeats of an interval; 2 KiB/s is the slowest link */
 int64_t wm_tcp_moved_ms (wm_tcp_flow_t *self, int fd, int64_t now_ms, int64_t interval_ms);
 
+/* Counts the bytes that this process has read from a TCP connection. False: unknown, or of another
+   kind of socket. Thread: any.  */
+bool wm_tcp_taken (int fd, uint64_t *bytes);
+
 #endif

@@ -7,12 +7,14 @@
 #include "schema/wm_limits.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -184,6 +186,121 @@ static void test_advertised (void **state)
     assert_string_equal (where.advertise, "tcp://gate:7000/7100/7200,tcp://gate.example:80");
 }
 
+/* ---- messages without an end ----------------------------------------------------------------- */
+
+#define FRAME (64u << 10) /* the largest */
+
+static int plug (const wm_listener_t *listener)
+{
+    static const uint8_t greeting[64] = "\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL",
+                         ready[] = "\4\51\5READY\13Socket-Type\0\0\0\6DEALER\10Identity\0\0\0";
+    const struct sockaddr_in there = v4 (base_of (listener));
+    const int fd = socket (AF_INET, SOCK_STREAM, 0);
+    assert_int_equal (connect (fd, (const struct sockaddr *) &there, sizeof there), 0);
+    send (fd, greeting, sizeof greeting, MSG_NOSIGNAL);
+    send (fd, ready, sizeof ready, MSG_NOSIGNAL);
+    return fd;
+}
+
+/* Sends a part of a frame whose bytes are 0, as much as there is room for; returns how many it has
+   sent of it then, 0: all. -1: the connection is closed.  */
+static long send_on (int fd, bool more, long sent)
+{
+    static uint8_t frame[9 + FRAME];
+    memcpy (frame, (uint8_t[9]){ more ? 3 : 2, 0, 0, 0, 0, 0, FRAME >> 16, FRAME >> 8 & 255 }, 9);
+    const ssize_t n =
+        send (fd, frame + sent, sizeof frame - (size_t) sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0)
+        return errno == EAGAIN ? sent : -1;
+    return (sent + n) % (long) sizeof frame;
+}
+
+/* Reads all there is, a round; counts messages.  */
+static int read_round (wm_listener_t *self, wm_peer_t **of)
+{
+    wm_listener_event_t event;
+    wm_peer_t *peer;
+    int n = 0;
+    wm_listener_wait (self, 1);
+    while ((event = wm_listener_next (self, &peer)) != WM_LISTENER_NOTHING)
+        if (event == WM_LISTENER_MESSAGE) {
+            peer->session = 1; /* so that its silence is not this listener's matter */
+            *of = peer;
+            n++;
+        }
+    return n;
+}
+
+static wm_listener_t *of_small_frames (int *fd, wm_peer_t **peer)
+{
+    wm_error_t error;
+    wm_listener_t *self =
+        wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_PLAIN, NULL, FRAME, &error);
+    assert_non_null (self);
+    *fd = plug (self);
+    for (ssize_t n = 0, part; n < 64 + 43; n += part > 0 ? part : 0) { /* greeting and READY */
+        read_round (self, peer);
+        part = recv (*fd, (char[64 + 43]){ 0 }, (size_t) (64 + 43 - n), MSG_DONTWAIT);
+        assert_true (part > 0 || (part < 0 && errno == EAGAIN));
+    }
+    assert_int_equal (send (*fd, "\0\1a", 3, MSG_NOSIGNAL), 3);
+    while (!read_round (self, peer))
+        assert_int_equal (wm_listener_tick (self, wm_now_ms (), &error), WM_OK);
+    return self;
+}
+
+/* It is disconnected before it has sent a quarter of a GiB; without the bound it is never.  */
+static void test_endless (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    wm_peer_t *peer;
+    int fd;
+    wm_listener_t *self = of_small_frames (&fd, &peer);
+    long frames = 0;
+    for (long sent = 0; sent >= 0; frames += !sent) {
+        assert_true (frames < (256 << 20) / FRAME);
+        sent = send_on (fd, true, sent);
+        read_round (self, &peer);
+        assert_int_equal (wm_listener_tick (self, wm_now_ms (), &error), WM_OK);
+    }
+    assert_true (frames >= 2);
+    close (fd);
+    wm_listener_destroy (&self);
+}
+
+/* Whole messages that wait while the broker does something else are none.  */
+static void test_whole (void **state)
+{
+    (void) state;
+    enum { N = 100 };
+    wm_error_t error;
+    wm_peer_t *peer;
+    int fd, waiting = 1, n = 0;
+    wm_listener_t *self = of_small_frames (&fd, &peer);
+    for (int i = 0; i < 5; i++) {
+        read_round (self, &peer);
+        wm_listener_tick (self, wm_now_ms (), &error);
+    }
+    for (int i = 0; i < N; i++)
+        for (long sent = send_on (fd, false, 0); sent; sent = send_on (fd, false, sent))
+            assert_true (sent > 0);
+    do
+        wm_listener_tick (self, wm_now_ms (), &error);
+    while (!ioctl (peer->fd, FIONREAD, &waiting) && waiting);
+    for (int i = 0; i < 5; i++)
+        wm_listener_tick (self, wm_now_ms (), &error);
+    while (n < N) {
+        const int read = read_round (self, &peer);
+        assert_true (read > 0 || peer->fd >= 0);
+        n += read;
+        wm_listener_tick (self, wm_now_ms (), &error);
+    }
+    assert_true (recv (fd, (char[1]){ 0 }, 1, MSG_DONTWAIT) != 0);
+    close (fd);
+    wm_listener_destroy (&self);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +308,8 @@ int main (void)
         cmocka_unit_test (test_range),
         cmocka_unit_test (test_refused),
         cmocka_unit_test (test_advertised),
+        cmocka_unit_test (test_endless),
+        cmocka_unit_test (test_whole),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
