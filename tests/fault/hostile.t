@@ -16,7 +16,8 @@ kib () { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$broker/status"; }
 before=$(kib VmRSS)
 nice -n 19 "$proof/hostile" "$listen" 100000 >"$work/hostile" &
 hostile=$! end=$((SECONDS + seconds))
-sleep 1
+there () { [ "$(grep -c " $work/b[.][wpo]$" /proc/net/unix)" -ge 64 ]; } # the silent ones alone
+until_true 60 there || bail "no hostile peers"
 honest ()
 {
     crew_start worker-1

@@ -58,11 +58,12 @@ start () # output, inputs...: $pid
     until_true 120 half || { cat "$work/$(basename "$to").words" "$to$beside"/log/*; return 1; }
 }
 half () { [ -s "$(echo $part)" ]; } # shellcheck disable=SC2086
+stands () { local bytes; bytes=$(stat -c %s $part) && sleep 0.2 && [ "$(stat -c %s $part)" = "$bytes" ]; } # shellcheck disable=SC2086
 gone () { ! kill -0 $pid; }
 ends () { until_true 120 gone && exits "$1" wait $pid || { cat "$work"/*.words; return 1; }; } # exit code
 stopped ()
 {
-    start stopped --input "$crawl/stage-a.h5" && kill -STOP $server && sleep 0.5 && kill -CONT $server && ends 0 &&
+    start stopped --input "$crawl/stage-a.h5" && kill -STOP $server && until_true 60 stands && kill -CONT $server && ends 0 &&
         same stopped a && empty stopped
 }
 ok "the server is stopped in mid-copy and goes on" stopped

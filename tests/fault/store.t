@@ -167,9 +167,10 @@ start () # folder there, inputs...: $pid
     until_true 120 half || { cat "$to.words" "$to$beside"/log/*; return 1; }
 }
 half () { [ -s "$(echo $part)" ]; } # shellcheck disable=SC2086
+stands () { local bytes; bytes=$(stat -c %s $part) && sleep 0.2 && [ "$(stat -c %s $part)" = "$bytes" ]; } # shellcheck disable=SC2086
 gone () { ! kill -0 $pid; }
 ends () { until_true 120 gone && exits "$1" wait $pid || { cat ./*.words; return 1; }; } # exit code
-stopped () { start stopped $(inputs a) && kill -STOP $server && sleep 0.5 && kill -CONT $server && ends 0 && same stopped a; }
+stopped () { start stopped $(inputs a) && kill -STOP $server && until_true 60 stands && kill -CONT $server && ends 0 && same stopped a; }
 more "the server is stopped in mid-copy and goes on" stopped
 cleaned () # the folder of outputs on their way
 {
