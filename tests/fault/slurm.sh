@@ -2,7 +2,8 @@
 # slurm.sh - a real Slurm on this machine for a test: `slurm_up N`, `slurm_down`, `slurmctld_stop`; after helper.sh.
 #
 # munged, slurmctld and a slurmd for each of N pretended nodes n1..nN, on loopback, with private keys, sockets and
-# state in $work/slurm. They end by their process ids, with the test or by slurm_down. Needs slurm-wlm and munge.
+# state in $work/slurm. They end by their process ids, with the test or by slurm_down. Each leads a session, so that a signal
+# to the test's process group (Ctrl-C, timeout) leaves them up until the test's trap has cancelled the jobs. Needs slurm-wlm and munge.
 # shellcheck shell=bash
 has_slurm () { PATH=$PATH:/usr/sbin has munged slurmctld slurmd squeue; }
 
@@ -49,15 +50,15 @@ slurm_up () # nodes (7 at most)
     mkdir -p "$s/state" && (umask 077; head -c 128 /dev/urandom >"$s/munge.key")
     slurm_conf "$s" "$1" "$(hostname)" >"$s/slurm.conf"
     export SLURM_CONF=$s/slurm.conf
-    munged -F --force --socket="$s/munge.socket" --key-file="$s/munge.key" --log-file="$s/munge.log" \
+    setsid munged -F --force --socket="$s/munge.socket" --key-file="$s/munge.key" --log-file="$s/munge.log" \
             --pid-file="$s/munge.pid" --seed-file="$s/munge.seed" >"$s/munge.out" 2>&1 &
     slurm_pids=($!)
     until_true 60 test -S "$s/munge.socket" || return 1
-    slurmctld -D -i -f "$SLURM_CONF" >"$s/slurmctld.out" 2>&1 &
+    setsid slurmctld -D -i -f "$SLURM_CONF" >"$s/slurmctld.out" 2>&1 &
     slurm_pids+=($!)
     for ((i = 1; i <= $1; i++)); do
         mkdir -p "$s/spool-n$i"
-        slurmd -D -N "n$i" -f "$SLURM_CONF" >"$s/slurmd-n$i.out" 2>&1 &
+        setsid slurmd -D -N "n$i" -f "$SLURM_CONF" >"$s/slurmd-n$i.out" 2>&1 &
         slurm_pids+=($!)
     done
     slurm_idle () { [ "$(sinfo -h -p main -t idle -o %D)" = "$1" ]; }
@@ -67,12 +68,13 @@ slurm_up () # nodes (7 at most)
 slurmctld_stop () { kill "${slurm_pids[1]}" && wait "${slurm_pids[1]}"; true; }
 slurmctld_start ()
 {
-    slurmctld -D -i -f "$SLURM_CONF" >>"$work/slurm/slurmctld.out" 2>&1 &
+    setsid slurmctld -D -i -f "$SLURM_CONF" >>"$work/slurm/slurmctld.out" 2>&1 &
     slurm_pids[1]=$!
 }
+slurm_empty () { [ -z "$(squeue -h --me)" ]; }
 slurm_down ()
 {
     scancel --quiet --me 2>/dev/null
-    until_true 60 test -z "$(squeue -h --me)"
+    until_true 60 slurm_empty
     kill "${slurm_pids[@]}" 2>/dev/null
 }
