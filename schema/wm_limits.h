@@ -32,7 +32,8 @@
      TASK            in the budget
      STATUS_REPLY    64 of an operator; its lists have at most WM_SUMMARY_..._MAX rows  */
 #define WM_PROTOCOL 8u /* raised with every incompatible change of wire.abnf */
-#define WM_VERSION "0.1.0"
+/* The version of all of wiremill: the Makefile reads it here, make lint compares what cannot.  */
+#define WM_VERSION "0.2.0"
 
 #define WM_HEADER_BYTES_MAX 4096u       /* first frame of a message */
 #define WM_RAW_BYTES_MAX (4u << 20)     /* raw payload or result: 0.25-4 MB messages are fastest */

@@ -99,6 +99,9 @@ done < <(git ls-files '*.md' | grep -vE 'CHANGELOG|RESULTS' | xargs grep -oE '`[
 while IFS=: read -r page target; do
     [ -e "$(dirname "$page")/${target%%#*}" ] || fault "$page: its link to $target leads nowhere"
 done < <(git ls-files '*.md' | grep -v '^ops/manual/[a-z]' | xargs grep -oE '\]\([A-Za-z0-9_./-]+(#[^)]*)?\)' | sed 's/:](/:/; s/)$//')
+# The version is set in schema/wm_limits.h. What cannot read it there repeats it.
+version=$(sed -n 's/^#define WM_VERSION "\(.*\)"$/\1/p' schema/wm_limits.h)
+grep -q "^project (wiremill_art VERSION $version " ops/art/CMakeLists.txt || fault "ops/art/CMakeLists.txt: WM_VERSION is $version"
 
 # A type, an include guard, a constant of a header and a file's name mean one thing.
 mapfile -t ours < <(git ls-files '*.[ch]' | grep -v '^tests/')

@@ -103,4 +103,4 @@ wheel: $(WHEEL) ## the Python package, for pip, to $(B)/wheel
 	@echo "pip install $(WHEEL)"
 $(WHEEL): ops/python/build_wheel.py $(wildcard ops/python/wiremill/*) $(BUNDLE)/wiremill/bin/wiremill
 	$(call step,WHEEL $@)
-	$(Q)python3 $< $(BUNDLE)/wiremill $(VERSION) $@
+	$(Q)rm -f $(@D)/wiremill-*.whl && python3 $< $(BUNDLE)/wiremill $(VERSION) $@

@@ -93,7 +93,7 @@ typedef struct wiremill_t wiremill_t;
 
 #define WIREMILL_DIMS_MAX 6
 
-/* Returns the library's version, "0.1.0". Static text.  */
+/* Returns the version of the library, such as "0.2.0". Static text.  */
 const char *wiremill_version (void);
 
 /* Opens the model at `path`, and proves the engine by the model's known answers. The import

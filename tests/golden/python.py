@@ -7,6 +7,7 @@ CALLS is the C program of tests/lib/calls.c: the scores must be its, bit for bit
 """
 import copy
 import html
+import importlib.metadata
 import importlib.util
 import inspect
 import io
@@ -164,7 +165,7 @@ class Package(unittest.TestCase):
         self.assertEqual(np.prod(self.model.shape), self.model.n_value)
         self.assertEqual(self.model.signature, "sparse/fma/fp32/v1")
         self.assertEqual(len(self.model.sha256), 64)
-        self.assertTrue(wiremill.__version__)
+        self.assertEqual(wiremill.__version__, importlib.metadata.version("wiremill"))
 
     def test_everything_public_is_documented_and_typed(self):
         for thing in (wiremill.Model, wiremill.Model.__init__, wiremill.Model.score, wiremill.Model.close, wiremill.score,

@@ -29,7 +29,7 @@ static wm_endpoint_t example (const char *host)
                            .listen = "tcp://*:5555",
                            .advertise = "tcp://head:5555,tcp://[fd00::2]:7000/7100/7200",
                            .campaign = "0123456789abcdef0123456789abcdef",
-                           .version = "0.1.0",
+                           .version = WM_VERSION,
                            .pid = 4711,
                            .started_s = 1795341600 };
     if (host)
