@@ -93,7 +93,7 @@ done < <(grep -rnE '\<H5Dread(_chunk|_multi)? *\(' --include='*.[ch]' "${rooms[@
 # A source that a page names is there, by its path from the root, from the page's module, or from the page.
 while IFS=: read -r page path; do
     [ -e "$path" ] || [ -e "${page%%/*}/$path" ] || [ -e "$(dirname "$page")/$path" ] || fault "$page: there is no $path"
-done < <(git ls-files '*.md' | grep -vE 'CHANGELOG|RESULTS' | xargs grep -oE '`[A-Za-z0-9_./-]+/wm_[a-z0-9_]+\.(c|h|cuh)`' | tr -d '`')
+done < <(git ls-files '*.md' | grep -v RESULTS | xargs grep -oE '`[A-Za-z0-9_./-]+/wm_[a-z0-9_]+\.(c|h|cuh)`' | tr -d '`')
 
 # A link of a page leads to a file. (Sphinx checks those between pages of the manual.)
 while IFS=: read -r page target; do
@@ -102,6 +102,7 @@ done < <(git ls-files '*.md' | grep -v '^ops/manual/[a-z]' | xargs grep -oE '\]\
 # The version is set in schema/wm_limits.h. What cannot read it there repeats it.
 version=$(sed -n 's/^#define WM_VERSION "\(.*\)"$/\1/p' schema/wm_limits.h)
 grep -q "^project (wiremill_art VERSION $version " ops/art/CMakeLists.txt || fault "ops/art/CMakeLists.txt: WM_VERSION is $version"
+[[ $(grep -m1 '^## ' ops/CHANGELOG.md) == "## $version ("*')' ]] || fault "ops/CHANGELOG.md: the first version is not $version"
 
 # A type, an include guard, a constant of a header and a file's name mean one thing.
 mapfile -t ours < <(git ls-files '*.[ch]' | grep -v '^tests/')
@@ -151,7 +152,7 @@ done < <(comm -13 <(sed -n 's/^circle //p' <<<"$names" | sort) <(grep -v '^#' te
 while read -r at word; do
     fault "$at: \"$word\": name the actor instead"
 done < <(git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.md' '*.abnf' '*.mk' '*.sh' '*.pl' '*.py' Makefile |
-    grep -vE '^tests/|CHANGELOG|RESULTS' | xargs perl tests/words.pl || echo 'tests/words.pl: failed')
+    grep -vE '^tests/|RESULTS' | xargs perl tests/words.pl || echo 'tests/words.pl: failed')
 
 # Whether a parent has ended is asked in one place (its number alone means nothing), and a process is named in one place
 # (wm_environment.c gives a program that starts again the name it had).
