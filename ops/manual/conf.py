@@ -18,6 +18,8 @@ nitpicky = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 add_module_names = False
+# The page of the API needs neither NumPy nor the library.
+autodoc_mock_imports = ["numpy", "h5py", "wiremill._library"]
 
 html_theme = "furo"
 html_title = f"wiremill {release}"
@@ -33,6 +35,9 @@ man_show_urls = False
 man_pages = [
     ("reference/formats", "wiremill-formats", "input files of wiremill", "", 5),
     ("reference/outputs", "wiremill-outputs", "output files of wiremill", "", 5),
+    ("reference/files", "wiremill-files", "what a campaign leaves on disk", "", 5),
+    ("reference/exit-codes", "wiremill-exit-codes", "exit codes of wiremill", "", 7),
+    ("reference/environment", "wiremill-environment", "environment variables of wiremill", "", 7),
     ("reference/security", "wiremill-security", "what wiremill defends, and how", "", 7),
     ("reference/confinement", "wiremill-confinement", "what the processes that read foreign files may do", "", 7),
     ("start/first-campaign", "wiremill-tutorial", "a first campaign, step by step", "", 7),

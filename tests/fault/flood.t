@@ -46,7 +46,7 @@ running () { status | tr -d ' \n' | grep -q '"returned":[1-9]'; }
 ok "workers come" until_true 300 running
 kill -STOP "${workers[@]}"
 peak () { kib VmHWM; }
-until_counted 10 $((before + budget / 2 / 1024)) peak
+until_counted 60 $((before + budget / 2 / 1024)) peak
 for ((i = 0; i < $(size 20 50 200); i++)); do status; done >/dev/null # it goes on: so many rounds more
 kill -KILL "${workers[@]}"
 kill $slow
