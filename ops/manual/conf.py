@@ -15,6 +15,8 @@ root_doc = "index"
 source_suffix = {".md": "markdown"}
 highlight_language = "none"
 nitpicky = False
+# A command may go on for several lines ("> "), which the highlighter of consoles does not know.
+suppress_warnings = ["misc.highlighting_failure"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 add_module_names = False

@@ -3,7 +3,8 @@
 MANUAL      := $(B)/manual/html/index.html
 MANUAL_VENV := build/venv-manual
 MANUAL_TEXT := $(shell find ops/manual -type f -not -name '*.pyc') $(addprefix schema/,FORMATS.md OUTPUTS.md \
-    SECURITY.md CONFINEMENT.md) ops/farm/PROFILES.md ops/CHANGELOG.md
+    SECURITY.md CONFINEMENT.md) ops/farm/PROFILES.md ops/CHANGELOG.md \
+    $(wildcard ops/python/wiremill/*.py) schema/ledger.sql
 .PHONY: manual deps-manual
 ##@ install and ship
 manual: deps-manual ## the manual as a site, to $(B)/manual/html (fetches Sphinx from PyPI, 40 MB)
@@ -16,7 +17,7 @@ $(MANUAL): $(MANUAL_TEXT) $(PROGRAMS)
 	$(call step,MANUAL $(@D))
 	$(Q)python3 ops/manual/assemble.py $(B) $(B)/manual/source
 	$(Q)for kind in html man; do WM_VERSION=$(VERSION) PYTHONPATH=ops/python $(MANUAL_VENV)/bin/python -m sphinx -q -W \
-	    --keep-going -b $$kind -d $(B)/manual/doctrees $(B)/manual/source $(B)/manual/$$kind || exit 1; done
+	    --keep-going -b $$kind -d $(B)/manual/doctrees $(B)/manual/source $(B)/manual/$$kind || { rm -f $@; exit 1; }; done
 	$(Q)touch $@
 
 # The event of README.md, which is stored: the same command draws the same bytes on every machine.

@@ -33,6 +33,17 @@ own () # what it links comes from the wheel, under names that no library of the 
         grep -E '(NEEDED|SONAME).*\[lib' | grep -vE '\[(libc|libm|libwiremill|libopenvino_c|libonnxruntime)\.so'
 }
 ok "its libraries are its own" own
+documented () # the examples of the docstrings, in a folder with a model and a campaign
+{
+    mkdir -p "$work/doc" && cp "$made/model-1.onnx" "$work/doc/model.onnx" && cp "$made/lib.h5" "$work/doc/events.h5" &&
+        (cd "$work/doc" && "$bin/wiremill" run --quiet --model model.onnx --input events.h5 --output out >log 2>&1 &&
+            PATH=$bin:$PATH PYTHONPATH=$site "$python" -c 'import doctest, os, numpy, wiremill
+names = {"wiremill": wiremill, "np": numpy, "os": os}
+results = [doctest.testmod(module, extraglobs=names) for module in (wiremill, wiremill._client, wiremill._files)]
+print(results)
+assert sum(r.attempted for r in results) >= 15 and not any(r.failed for r in results)')
+}
+ok "the examples of its docstrings" documented
 notebook () # the example from top to bottom, as a person would
 {
     local venv=$work/notebook

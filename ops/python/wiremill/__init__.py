@@ -46,7 +46,18 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def status_text(status: int) -> str:
-    """What a status means: "scored", "bad pixel", ..."""
+    """Return the meaning of a status, such as "bad pixel".
+
+    Parameters
+    ----------
+    status : int
+        As `Model.score` returns it, or the column `status` of an output has it.
+
+    Examples
+    --------
+    >>> wiremill.status_text(wiremill.BAD_PIXEL)
+    'bad pixel'
+    """
     return str(_library.call.wiremill_status_text(int(status)), "ascii")
 
 
@@ -55,18 +66,53 @@ def _open_again(path: str, options: dict[str, Any]) -> Model:
 
 
 class Model:
-    """An open model. Any number of threads may call `score` at once; the interpreter's lock is released meanwhile.
+    """A model that is open for many calls.
 
-    path: the model's file. An .onnx or .pb is imported first; a .wmm, which `wiremill import` makes, opens at once.
-    precision: "fp32"; "split" and "fast" take faster arithmetic where it is within 1e-5 and 5e-3 of fp32 on the model's
-        known answers (your patches are not looked at for that).
-    engine: "auto", "sparse", "openvino", "onnxruntime", "cuda", "cudnn" or "reference".
-    threads: 1: each call computes in the thread that calls, and handles work in forked children, too (a Model that is
-        pickled or copied, as for a spawned process, opens its file again). More: threads of the
-        handle, calls take turns.
-    outputs: names of an .onnx or .pb's outputs with commas between; all of them by default.
+    Any number of threads may call `score` at once; the interpreter's lock is released during the call. A model that is pickled
+    or copied opens its file again.
 
-    Raises FileNotFoundError, or WiremillError.
+    Parameters
+    ----------
+    path : path
+        The model's file. An .onnx or .pb is imported first; a .wmm, which `wiremill import` makes, opens at once.
+    precision : {"fp32", "split", "fast"}
+        "split" and "fast" take faster arithmetic if it is within 1e-5 and 5e-3 of fp32 on the model's known answers. Your own
+        patches are not measured.
+    engine : str
+        "auto", "sparse", "openvino", "onnxruntime", "cuda", "cudnn" or "reference".
+    threads : int
+        1: each call computes in the thread that calls, also in forked children. More: the model has threads of its own, and
+        calls take turns.
+    outputs : str, optional
+        Names of outputs of an .onnx or .pb, separated by commas. All of them by default.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        A patch, (wires, drift bins); several channels in the model's own order. Dimensions of size 1 are left out.
+    n_value : int
+        float32 values of a patch.
+    n_output : int
+        Scores of a patch.
+    labels : list of str
+        Their names, as `wiremill run` names its columns.
+    signature : str
+        Engine and arithmetic. Scores of one signature are equal bit for bit.
+    sha256 : str
+        SHA-256 of the model's file.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    WiremillError
+        The file is damaged, or no engine runs the model here.
+
+    Examples
+    --------
+    >>> with wiremill.Model("model.onnx") as model:
+    ...     print(model.shape, model.n_output)
+    (48, 48) 4
     """
 
     def __init__(self, path: Path, *, precision: str = "fp32", engine: str = "auto", threads: int = 1,
@@ -109,17 +155,40 @@ class Model:
               ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]: ...
 
     def score(self, patches: ArrayLike, *, status: bool = False, progress: Optional[_patches.Progress] = None) -> Any:
-        """Scores patches.
+        """Score patches.
 
-        patches: (n, *shape) or (n, n_value); dimensions of size 1 do not count. Pixels as the network was trained (the
-            scale of `wiremill cut`). float32 in C order is taken as it is, anything else is converted first.
-        status: also return what became of each patch.
-        progress: called with the number of patches that are scored, and of all, after every some thousand; Ctrl-C is served
-            then, too.
+        Parameters
+        ----------
+        patches : array_like
+            (n, ...) with the model's `shape`, or (n, n_value); dimensions of size 1 do not count. Pixels are on the scale of the
+            training, as `wiremill cut` writes them. float32 in C order is used as it is, anything else is converted first.
+        status : bool
+            Also return the status of each patch.
+        progress : callable, optional
+            Called after every few thousand patches with the number that are scored, and the number of all.
 
-        Returns scores (n, n_output) float32, columns as in `labels`; with status=True also status (n,) uint8: SCORED,
-        BAD_PIXEL or NONFINITE. The scores of a patch that was not scored are NaN.
-        Raises ValueError where the shape is not the model's, WiremillError where the engine fails.
+        Returns
+        -------
+        scores : ndarray of float32
+            (n, n_output), columns as in `labels`. Scores of a patch that was not scored are NaN.
+        status : ndarray of uint8
+            (n,), only with ``status=True``: `SCORED`, `BAD_PIXEL` or `NONFINITE`.
+
+        Raises
+        ------
+        ValueError
+            The shape does not fit the model.
+        WiremillError
+            The engine failed.
+
+        Examples
+        --------
+        >>> patches = np.zeros((2, 48, 48), dtype=np.float32)
+        >>> patches[1, 0, 0] = np.nan
+        >>> with wiremill.Model("model.onnx") as model:
+        ...     scores, status = model.score(patches, status=True)
+        >>> [wiremill.status_text(s) for s in status]
+        ['scored', 'bad pixel']
         """
         rows = _patches.as_rows(patches, self.shape, self.n_value)
         n = rows.shape[0]
@@ -138,7 +207,7 @@ class Model:
         return (scores, became) if status else scores
 
     def close(self) -> None:
-        """Closes the model; calls of other threads end first. Closing twice is allowed."""
+        """Close the model, after the calls of other threads have ended. Closing twice is allowed."""
         self._handle = None
 
     def __reduce__(self) -> Any:
@@ -159,10 +228,32 @@ class Model:
 
 def score(model: Union[Path, Model], patches: ArrayLike, *, precision: str = "fp32", engine: str = "auto", threads: int = 1
           ) -> NDArray[np.float32]:
-    """Scores patches (n, wires, drift bins) by a model, and returns (n, n_output) float32.
+    """Score patches by a model, in this process.
 
-    model: a path, which is opened for this call (see Model for its options), or an open Model, whose own options hold.
-    A patch that holds a NaN or an infinity gets NaN scores. Raises as Model and Model.score.
+    Parameters
+    ----------
+    model : path or Model
+        A path is opened for this call, with the options below; an open model keeps its own.
+    patches : array_like
+        (n, wires, drift bins), see `Model.score`.
+    precision, engine, threads
+        See `Model`.
+
+    Returns
+    -------
+    ndarray of float32
+        (n, n_output). A patch that holds a NaN or an infinity has NaN scores.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError, WiremillError
+        As `Model` and `Model.score`.
+
+    Examples
+    --------
+    >>> scores = wiremill.score("model.onnx", np.zeros((3, 48, 48), dtype=np.float32))
+    >>> scores.shape
+    (3, 4)
     """
     if isinstance(model, Model):
         return model.score(patches)

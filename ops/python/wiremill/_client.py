@@ -25,7 +25,10 @@ _UNDER_WAY = b"under way"
 class Scoring:
     """Patches that a broker's workers score. `Client.submit` makes it; any thread may use it.
 
-    n: how many patches.
+    Attributes
+    ----------
+    n : int
+        How many patches.
     """
 
     def __init__(self, handle: _library.Handle, ticket: int, n: int, n_output: int) -> None:
@@ -37,11 +40,11 @@ class Scoring:
         self.n: int = n
 
     def done(self) -> bool:
-        """Whether `result` returns, or raises, at once."""
+        """Return whether `result` returns, or raises, at once."""
         return self._is_over() or self._call(0)
 
     def progress(self) -> int:
-        """How many of the patches are answered."""
+        """Return how many of the patches are answered."""
         count = ctypes.c_size_t(self.n)
         if not self._is_over():
             _library.call.wiremill_poll(self._handle.pointer, self._ticket, count, None)
@@ -55,11 +58,29 @@ class Scoring:
                ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]: ...
 
     def result(self, timeout: Optional[float] = None, *, status: bool = False) -> Any:
-        """Waits at most `timeout` seconds (None: without a limit), and returns scores (n, n_output) float32.
+        """Wait for the scores, and return them.
 
-        status: also return what became of each patch, (n,) uint8: SCORED, BAD_PIXEL, POISON (it kills the engine), HELD (the
-        broker gave it up) or NONFINITE. The scores of a patch that was not scored are NaN.
-        Raises TimeoutError; WiremillError where the broker is gone.
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most. None: without a limit.
+        status : bool
+            Also return the status of each patch.
+
+        Returns
+        -------
+        scores : ndarray of float32
+            (n, n_output). Scores of a patch that was not scored are NaN.
+        status : ndarray of uint8
+            (n,), only with ``status=True``: `SCORED`, `BAD_PIXEL`, `POISON` (it crashes the engine), `HELD` (the broker gave it
+            up) or `NONFINITE`.
+
+        Raises
+        ------
+        TimeoutError
+            The scores did not come in time. `result` may be called again.
+        WiremillError
+            The broker is gone.
         """
         until = None if timeout is None else time.monotonic() + timeout
         while not self._is_over():
@@ -146,23 +167,43 @@ def _here() -> str:
 
 
 class Client:
-    """A connection to a broker whose workers score patches: `wiremill broker --clients`.
+    """A connection to a broker whose workers score patches: `wiremill broker --clients`, or `wiremill run --clients`.
 
-        with wiremill.Client("tcp://head:5555") as client:
-            scores = client.score(patches)                       # waits
-            parts = [client.submit(p) for p in many]             # does not wait
-            for part in client.as_completed(parts):
-                use(part.result())
+    Any number of threads may use one client. A child of fork connects again. The program wiremill-producer must lie beside
+    `wiremill` in PATH, or be named by WM_CLIENT_PROGRAM.
 
-    broker: "tcp://HOST:PORT", "ipc:///PATH", or "file:///DIR/endpoint.json" of its campaign. None: WM_BROKER, else that of
-        `wiremill run --clients --model MODEL` in the current folder.
-    join_file: the producer's key, `join-producer` of the campaign; WM_JOIN_FILE names it otherwise.
-    patience: seconds without a broker, and calls fail. Until then a broker that was killed may be started again: it gets
-        once more what was not answered.
-    memory: bytes of patches under way at most; `submit` waits for room.
+    Parameters
+    ----------
+    broker : str, optional
+        "tcp://HOST:PORT", "ipc:///PATH", or "file:///DIR/endpoint.json" of its campaign. None: WM_BROKER, else that of
+        `wiremill run --clients` in the current folder.
+    join_file : path, optional
+        The producer's key, `join-producer` of the campaign. WM_JOIN_FILE names it otherwise.
+    patience : float
+        Seconds without a broker before calls fail. A broker that was killed and is started again within that time gets once
+        more what was not answered.
+    memory : int
+        Bytes of patches under way at most; `submit` waits for room.
 
-    Any number of threads may use one client. A child of fork connects again. Needs the program wiremill-producer: beside
-    `wiremill` in PATH, or as WM_CLIENT_PROGRAM names it. Raises WiremillError.
+    Attributes
+    ----------
+    shape, n_value, n_output, labels, sha256
+        As of `Model`.
+
+    Raises
+    ------
+    WiremillError
+        No broker answers, or it refuses the key.
+    FileNotFoundError
+        No broker is named, and none serves the current folder.
+
+    Examples
+    --------
+    >>> with wiremill.Client("tcp://head:5555") as client:          # doctest: +SKIP
+    ...     scores = client.score(patches)                          # waits
+    ...     parts = [client.submit(p) for p in many]                # does not wait
+    ...     for part in client.as_completed(parts):
+    ...         use(part.result())
     """
 
     def __init__(self, broker: Optional[str] = None, *, join_file: Optional[Path] = None, patience: float = 60.0, memory: int = 128 << 20
@@ -198,10 +239,26 @@ class Client:
         self.sha256: str = call.wiremill_client_sha256(opened).decode()
 
     def submit(self, patches: ArrayLike) -> Scoring:
-        """Has patches scored and returns at once, or as soon as there is room for them (`memory`).
+        """Have patches scored, without waiting for the scores.
 
-        patches: (n, *shape) or (n, n_value), as of Model.score; they are copied. Returns a Scoring, whose `result` waits.
-        Raises ValueError where the shape is not the model's, WiremillError where the broker is gone.
+        Returns as soon as there is room for the patches (`memory`); they are copied.
+
+        Parameters
+        ----------
+        patches : array_like
+            See `Model.score`.
+
+        Returns
+        -------
+        Scoring
+            Its `result` waits.
+
+        Raises
+        ------
+        ValueError
+            The shape does not fit the model.
+        WiremillError
+            The broker is gone.
         """
         return self._submit(_patches.as_rows(patches, self.shape, self.n_value))
 
@@ -226,13 +283,28 @@ class Client:
               ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]: ...
 
     def score(self, patches: ArrayLike, *, status: bool = False, progress: Optional[_patches.Progress] = None) -> Any:
-        """Scores patches, and waits for it.
+        """Score patches, and wait for the scores. Ctrl-C ends the wait.
 
-        patches: as of `submit`. status: also return what became of each patch. progress: called with the number of patches
-            that are scored, and of all, after every some thousand.
+        Parameters
+        ----------
+        patches : array_like
+            See `Model.score`.
+        status : bool
+            Also return the status of each patch, as `Scoring.result`.
+        progress : callable, optional
+            Called after every few thousand patches with the number that are scored, and the number of all.
 
-        Returns scores (n, n_output) float32, columns as in `labels`; with status=True also status (n,) uint8, as
-        Scoring.result. Ctrl-C ends the wait. Raises as `submit` and Scoring.result.
+        Returns
+        -------
+        scores : ndarray of float32
+            (n, n_output), columns as in `labels`.
+        status : ndarray of uint8
+            (n,), only with ``status=True``.
+
+        Raises
+        ------
+        ValueError, WiremillError
+            As `submit` and `Scoring.result`.
         """
         rows = _patches.as_rows(patches, self.shape, self.n_value)
         n = len(rows)
@@ -252,9 +324,19 @@ class Client:
         return (scores, became) if status else scores
 
     def as_completed(self, scorings: Iterable[Scoring], timeout: Optional[float] = None) -> Iterator[Scoring]:
-        """Yields each Scoring when it is done, in that order.
+        """Yield each scoring when it is done, in that order.
 
-        Raises TimeoutError when some are not done `timeout` seconds after the first was asked for.
+        Parameters
+        ----------
+        scorings : iterable of Scoring
+            What `submit` returned.
+        timeout : float, optional
+            Seconds for all of them, from the first that is asked for.
+
+        Raises
+        ------
+        TimeoutError
+            Some are not done in time.
         """
         waiting = list(scorings)
         until = None if timeout is None else time.monotonic() + timeout
@@ -268,7 +350,7 @@ class Client:
                 waiting[0]._call(10)
 
     def close(self) -> None:
-        """Closes the connection when no call uses it any more; patches under way are forgotten then. Idempotent."""
+        """Close the connection after the calls that use it. Patches under way are forgotten. Closing twice is allowed."""
         self._handle = None
 
     def __reduce__(self) -> Any:

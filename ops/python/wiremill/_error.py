@@ -7,8 +7,11 @@ from . import _library
 class WiremillError(RuntimeError):
     """What happened, where, why, and what to do.
 
-    fault: who must act. "again": nobody, try later (memory); "input": the model's file is bad; "host": this machine, or
-    the broker (an engine is missing, no broker answers); "usage": the caller.
+    Attributes
+    ----------
+    fault : {"again", "input", "host", "usage"}
+        Who must act. "again": try later (no memory now). "input": the model's file is bad. "host": this machine, or the broker
+        (an engine is missing, no broker answers). "usage": the caller.
     """
 
     def __init__(self, fault: int, text: str) -> None:

@@ -24,7 +24,13 @@ _HELD = 3   # exit code: finished, something is held
 
 
 class RunError(RuntimeError):
-    """`wiremill run` failed. exit_code: as `wiremill --help` lists them; the text is what it printed last."""
+    """`wiremill run` failed; the text is what it printed last.
+
+    Attributes
+    ----------
+    exit_code : int
+        As `wiremill --help` lists them.
+    """
 
     def __init__(self, exit_code: int, text: str) -> None:
         super().__init__(f"wiremill run: exit code {exit_code}: {text}")
@@ -35,10 +41,16 @@ class RunError(RuntimeError):
 class Scores:
     """An output file of `wiremill run`: a row for each hit of the input, in its order.
 
-    columns: the table, name -> (hits,), in the order of the columns of `wiremill export`.
-    labels: which of the columns are scores, in the model's order.
-    engines: the signatures of the engines; column `engine` is an index into it, 65535 where a hit is held.
-    attributes: what the file states of itself (model_sha256, precision, specification, input, ...).
+    Attributes
+    ----------
+    columns : dict of str to ndarray
+        The table, each column (hits,), in the order of `wiremill export`.
+    labels : list of str
+        Which of the columns are scores, in the model's order.
+    engines : list of str
+        Signatures of the engines. The column `engine` is an index into it, 65535 if a hit is held.
+    attributes : dict
+        What the file states of itself: model_sha256, precision, specification, input and others.
     """
 
     columns: dict[str, NDArray[Any]]
@@ -48,12 +60,12 @@ class Scores:
 
     @property
     def scores(self) -> NDArray[np.float32]:
-        """(hits, labels) float32; NaN where a hit is held."""
+        """The scores, (hits, labels); NaN if a hit is held."""
         return np.stack([self.columns[label] for label in self.labels], 1)
 
     @property
     def scored(self) -> NDArray[np.bool_]:
-        """(hits,): whether the hit is scored, not held."""
+        """Whether each hit is scored, (hits,)."""
         scored: NDArray[np.bool_] = self.columns["status"] == 0
         return scored
 
@@ -82,22 +94,32 @@ class Scores:
         return f"<div>{html.escape(repr(self))}<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
 
     def to_numpy(self) -> NDArray[Any]:
-        """The table as a structured array (hits,): a field for each column."""
+        """Return the table as a structured array (hits,), with a field for each column."""
         rows = np.empty(len(self), [(name, column.dtype) for name, column in self.columns.items()])
         for name, column in self.columns.items():
             rows[name] = column
         return rows
 
     def to_pandas(self) -> Any:
-        """The table as a pandas.DataFrame, a row for each hit. Needs the package pandas."""
+        """Return the table as a pandas.DataFrame, a row for each hit. Needs the package pandas.
+
+        Examples
+        --------
+        >>> table = wiremill.read("out/events.scores.h5").to_pandas()
+        >>> list(table.columns[:4])
+        ['run', 'subrun', 'event', 'hit_id']
+        """
         frame = _package("pandas", "Scores.to_pandas").DataFrame(self.columns)
         frame.attrs.update(self.attributes)
         return frame
 
     def to_arrow(self) -> Any:
-        """The table as a pyarrow.Table, the attributes as its metadata. Needs the package pyarrow.
+        """Return the table as a pyarrow.Table, with the attributes as its metadata. Needs the package pyarrow.
 
-        `pyarrow.parquet.write_table(scores.to_arrow(), "hits.parquet")` makes a Parquet file of it.
+        Examples
+        --------
+        >>> import pyarrow.parquet                                               # doctest: +SKIP
+        >>> pyarrow.parquet.write_table(scores.to_arrow(), "hits.parquet")       # doctest: +SKIP
         """
         metadata = {name: str(value) for name, value in self.attributes.items()}
         return _package("pyarrow", "Scores.to_arrow").table(self.columns, metadata=metadata)
@@ -130,11 +152,28 @@ def _columns(table: Any) -> dict[str, NDArray[Any]]:
 
 
 def read(path: Path) -> Scores:
-    """Reads an output file (NAME.scores.h5) whole. Needs the package h5py.
+    """Read an output file (NAME.scores.h5) whole. Needs the package h5py.
 
-    Of --layout both the table of wiremill is read. One of --layout numl has its rows by event, and neither planes nor
-    engines.
-    Raises ValueError where the file is another one.
+    Of a file written with ``--layout both`` the table of wiremill is read. One of ``--layout numl`` has its rows by event,
+    and neither planes nor engines.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Raises
+    ------
+    ValueError
+        The file is no output of wiremill.
+
+    Examples
+    --------
+    >>> scores = wiremill.read("out/events.scores.h5")
+    >>> scores.labels
+    ['track', 'em', 'none', 'michel']
+    >>> scores.scores.shape == (len(scores), 4)
+    True
     """
     h5py = _package("h5py", "read")
     with h5py.File(path, "r") as file:
@@ -166,17 +205,46 @@ def find_program() -> str:
 def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec: Optional[Path] = None,
         precision: str = "fp32", engine: str = "auto", options: Sequence[str] = (),
         progress: Union[bool, _progress.Progress, None] = None) -> list[str]:
-    """Scores files of events by `wiremill run`, and returns the paths of the outputs that are in `output` then.
+    """Score files of events by the program `wiremill run`.
 
-    model: .onnx, .pb or .wmm. inputs: a file, a pattern ("events-*.h5") or URL, or several of them. output: a folder.
-    spec: how patches are cut, a YAML file or a preset. options: more of `wiremill run --help`, as on the command line.
-    progress: True: a bar in a notebook, else a line on standard error; None: the same, but not into a log; False:
-        nothing. Or a function, called about every second with the number of hits that are scored or held, and of those
-        known so far.
+    What was stopped or killed continues with the same call. If it is interrupted (KeyboardInterrupt), it lets `wiremill run`
+    end in order.
 
-    What was stopped or killed goes on with the same call. Where some hits are held, their rows have a status and NaN.
-    Interrupted (KeyboardInterrupt), it lets `wiremill run` end in order. Raises RunError, or FileNotFoundError where the
-    program is not there (PATH, WIREMILL_PROGRAM).
+    Parameters
+    ----------
+    model : path
+        .onnx, .pb or .wmm.
+    inputs : path, or sequence of paths
+        Files, patterns such as ``"events-*.h5"``, or URLs.
+    output : path
+        A folder.
+    spec : path, optional
+        How patches are cut: a YAML file or a preset.
+    precision, engine : str
+        As on the command line.
+    options : sequence of str
+        Further options of `wiremill run`.
+    progress : bool or callable, optional
+        True: a bar in a notebook, else a line on standard error. None: the same, but not into a log. False: nothing. A function
+        is called about every second with the number of hits that are scored or held, and of those known so far.
+
+    Returns
+    -------
+    list of str
+        Paths of the outputs in `output`. Rows of held hits have a status and NaN.
+
+    Raises
+    ------
+    RunError
+        The command ended with another exit code than 0 and 3.
+    FileNotFoundError
+        The program is neither in PATH nor named by WIREMILL_PROGRAM.
+
+    Examples
+    --------
+    >>> outputs = wiremill.run("model.onnx", "events.h5", "out", progress=False)
+    >>> [os.path.basename(path) for path in outputs]
+    ['events.scores.h5']
     """
     several = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
     program, folder = find_program(), os.fspath(output)
