@@ -4,8 +4,8 @@
    All of a model have the same labels, since boards divide one by another. A request is a batch.
    `model` is the SHA-256 of the model's file, by which a campaign knows it; a campaign has one
    model, which has no versions, so there is no `version`. What the broker does not know has no name
-   here: Triton's times of input and output, and its numbers of the CPU (ops/README.md has the
-   table).  */
+   here: Triton's times of input and output, and its numbers of the CPU (`wiremill help metrics` has
+   the table).  */
 #include "ops/ask/wm_ask.h"
 #include "ops/serve/wm_metrics_private.h"
 

@@ -14,8 +14,8 @@
 
 #define WM_WAITS_TEXT_BYTES 1400
 
-/* All waits, the campaign's own first, then by severity, each an object (ops/README.md,
-   "Waits"). The caller's; empty where nothing waits.  */
+/* All waits, the campaign's own first, then by severity, each an object; `wiremill help waits`
+   explains them. The caller's; empty if nothing waits.  */
 json_t *wm_waits_of (const json_t *status);
 
 /* One line about a wait: its sentence, the peer, since when, what is known of it, and what to do,

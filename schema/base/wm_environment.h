@@ -11,8 +11,8 @@
    what it runs, and where, and keeps an identifier of the machine in the user's home. Without
    ALLOW_RELEASED_ONNX_OPSET_ONLY=0 it refuses operator sets that are newer than it.
 
-   The table is in wm_environment.c; ops/README.md has it for users. Variables of ours (WM_*), those
-   of the loader (LD_*), and those that name places or rights are not in it.  */
+   The table is in wm_environment.c; `wiremill help environment` has it for users. Variables of ours
+   (WM_*), those of the loader (LD_*), and those that name places or rights are not in it.  */
 #ifndef WM_ENVIRONMENT_H
 #define WM_ENVIRONMENT_H
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# tritonqa.t - the calls of Triton's QA tests and image clients: ../../ops/README.md has which of Triton's tests they are.
+# tritonqa.t - the calls of Triton's QA tests and image clients: ops/manual/reference/gateway-protocol.md has which of Triton's tests they are.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/gateway.sh

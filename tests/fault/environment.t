@@ -119,7 +119,7 @@ ok "where another part of the process loaded OpenVINO before, the variable is na
 cuda () { ENGINE=cuda exits 1 keep env NVIDIA_TF32_OVERRIDE=1 "$work/calls" facts "$family" && says 'NVIDIA_TF32_OVERRIDE=1 is set'; }
 ok "and for CUDA in a process of others" cuda
 
-# What the libraries could read, and what they did. Those that stay by the table, and why, are in ops/README.md.
+# What the libraries could read, and what they did. Those that stay by the table, and why, are in ops/manual/reference/environment.md.
 stays='^(ORT_DISABLE_TELEMETRY|ALLOW_RELEASED_ONNX_OPSET_ONLY|OMP_NUM_THREADS|TBB_ENABLE_SANITIZERS|HWLOC_THISSYSTEM|HDF5_(USE_FILE_LOCKING|PLUGIN_PATH|PLUGIN_PRELOAD|EXTFILE_PREFIX|VDS_PREFIX))$'
 # ONNX Runtime's telemetry also asks whether it runs in a test of a forge.
 forge='^(APPVEYOR|BITBUCKET_BUILD_NUMBER|BUILDKITE|CI|CIRCLECI|CODEBUILD_BUILD_ID|GITHUB_ACTIONS|GITLAB_CI|JENKINS_URL|TEAMCITY_VERSION'
