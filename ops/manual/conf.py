@@ -14,6 +14,7 @@ myst_heading_anchors = 4
 root_doc = "index"
 source_suffix = {".md": "markdown"}
 highlight_language = "none"
+smartquotes = False  # two dashes begin an option
 nitpicky = False
 # A command may go on for several lines ("> "), which the highlighter of consoles does not know.
 suppress_warnings = ["misc.highlighting_failure"]
