@@ -1,6 +1,7 @@
 /* help.c - see help.h. The pages are the manual's Markdown, which lies beside the programs; what a
    terminal does not need of it is left out.  */
 #include "ops/help.h"
+#include "ops/verbs.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_program.h"
 
@@ -83,6 +84,17 @@ static int is_page (const struct dirent *entry)
     return end && strcmp (end, ".md") == 0;
 }
 
+/* A page that is called like a verb is named with its folder: `wiremill help keys` is the verb's. */
+static bool is_verb (const char *name, size_t n)
+{
+#define NAME(name) #name,
+    static const char *const verbs[] = { WM_VERBS (NAME) };
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (strlen (verbs[i]) == n && strncmp (verbs[i], name, n) == 0)
+            return true;
+    return false;
+}
+
 static int list_pages (void)
 {
     char folder[PATH_MAX], name[64];
@@ -95,7 +107,10 @@ static int list_pages (void)
         if (n > 0)
             printf ("%s%s\n", n_all ? "\n" : "", headings[i]);
         for (int k = 0; k < n; k++) {
-            printf ("  %.*s\n", (int) (strlen (entry[k]->d_name) - 3), entry[k]->d_name);
+            const size_t length = strlen (entry[k]->d_name) - 3;
+            const bool shared = is_verb (entry[k]->d_name, length);
+            printf ("  %s%s%.*s\n", shared ? folders[i] : "", shared ? "/" : "", (int) length,
+                    entry[k]->d_name);
             free (entry[k]);
         }
         if (n >= 0)
@@ -136,8 +151,12 @@ int wm_help_page (const char *word)
         return list_pages ();
     if (strcmp (word, "--browser") == 0)
         return open_site ();
-    for (size_t i = 0; i < FOLDERS && !strchr (word, '/'); i++) {
-        snprintf (name, sizeof name, PAGES "/%s/%.100s.md", folders[i], word);
+    const char *slash = strchr (word, '/');
+    for (size_t i = 0; i < FOLDERS && (!slash || !strchr (slash + 1, '/')); i++) {
+        const size_t n = strlen (folders[i]);
+        if (slash && ((size_t) (slash - word) != n || strncmp (word, folders[i], n) != 0))
+            continue;
+        snprintf (name, sizeof name, PAGES "/%s/%.100s.md", folders[i], slash ? slash + 1 : word);
         const int code = wm_program_beside (path, name) ? show_page (path) : -1;
         if (code >= 0)
             return code;
