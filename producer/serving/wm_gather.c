@@ -14,9 +14,9 @@
    may take long, so `finish` is a job of wm_slice.h. It ends with the transport's reply.
 
    What can go wrong, and where it is kept: a row that is held is NaN, and counted (hold_row); a job
-   that cannot be answered has a `failure`, and is answered at once, while rows of it may be under
-   way. A batch that the broker gives up comes back without statuses (try_again). A request that is
-   cancelled leaves its job behind with `request` NULL, while rows of it are under way.
+   that cannot be answered has a `failure`, of its first such row. A batch that the broker gives up
+   comes back without statuses (try_again). A request that is cancelled leaves its job behind with
+   `request` NULL, while rows of it are under way.
 
    Invariants: n_left counts rows without scores, n_part the parts of a job in batches; a job is
    freed when `request` is NULL and n_part is 0. n_asked counts jobs with a request: the version
@@ -56,6 +56,7 @@ typedef struct job_t {
     wm_ks_request_t *request; /* NULL: cancelled */
     client_t *client;         /* while it waits */
     wm_tensor_plan_t plan;
+    uint32_t n_row;                   /* to score: of a ragged request of none one, for shapes */
     uint32_t n_taken, n_left, n_held; /* rows: in batches; not scored; with NaN */
     uint32_t n_part;                  /* in batches that are not answered */
     uint32_t priority;
@@ -64,7 +65,8 @@ typedef struct job_t {
     float **rows;           /* of a ragged model: (n_row), a row of scores each */
     size_t kept;            /* bytes of its answer, or of these rows */
     size_t n_value;         /* of one of its rows */
-    wm_ks_error_t *failure; /* of a row that cannot be answered; NULL: none */
+    wm_ks_error_t *failure; /* of the first row that cannot be answered; NULL: none */
+    uint32_t failed_row;
     int64_t came_us, sent_us;
     wm_kserve_tensor_t *output; /* of the answer: scores are put there as they come */
     wm_ranking_t ranking;
@@ -136,7 +138,7 @@ static void leave_queue (job_t *job)
     client_t *client = job->client;
     wm_heap_remove (&self->waiting, &job->item);
     job->client = NULL;
-    self->rows_waiting -= job->plan.n_row - job->n_taken;
+    self->rows_waiting -= job->n_row - job->n_taken;
     if (--client->n_job)
         return;
     wm_table_remove (&self->clients, wm_table_mix (client->id), client);
@@ -146,7 +148,7 @@ static void leave_queue (job_t *job)
 static void enter_queue (job_t *job)
 {
     wm_gather_t *self = job->gather;
-    const uint32_t n = job->plan.n_row;
+    const uint32_t n = job->n_row;
     client_t *client = job->client = client_of (self, job->request->client);
     client->n_job++;
     const uint64_t turn = client->turn > self->turn ? client->turn : self->turn;
@@ -158,7 +160,7 @@ static void enter_queue (job_t *job)
 
 static void free_rows (job_t *job)
 {
-    for (uint32_t i = 0; job->rows && i < job->plan.n_row; i++)
+    for (uint32_t i = 0; job->rows && i < job->n_row; i++)
         free (job->rows[i]);
     free (job->rows);
     job->rows = NULL;
@@ -427,7 +429,19 @@ static bool put_row (const wm_signature_t *signature, const job_t *job, float *t
     return true;
 }
 
-/* Puts the scores of a row into the answer; NULL: it is held. The first failure counts.  */
+/* A row cannot be answered: so its request cannot. The first of its rows counts, and shows once all
+   of them are scored.  */
+static void fail_row (job_t *job, uint32_t row, const wm_ks_error_t *error)
+{
+    if (job->failure && job->failed_row <= row)
+        return;
+    if (!job->failure)
+        job->failure = zmalloc (sizeof *job->failure);
+    *job->failure = *error;
+    job->failed_row = row;
+}
+
+/* Puts the scores of a row into the answer; NULL: it is held.  */
 static void put_scores (job_t *job, uint32_t row, const float *score)
 {
     const wm_signature_t *signature = job->gather->how.signature;
@@ -437,12 +451,9 @@ static void put_scores (job_t *job, uint32_t row, const float *score)
         is_held |= isnan (score[s]);
     if (is_held)
         hold_row (job, row, score);
-    if (!wm_signature_put (signature, &job->plan, job->gather->how.model, row, score, job->output,
-                           &error) ||
-        job->failure)
-        return;
-    job->failure = zmalloc (sizeof *job->failure);
-    *job->failure = error;
+    if (wm_signature_put (signature, &job->plan, job->gather->how.model, row, score, job->output,
+                          &error))
+        fail_row (job, row, &error);
 }
 
 /* Copies rows of a request until the batch is full.  */
@@ -450,7 +461,7 @@ static void take_rows (wm_gather_t *self, batch_t *batch, uint32_t rows_max, job
 {
     const wm_signature_t *signature = self->how.signature;
     part_t *part = NULL;
-    for (; job->n_taken < job->plan.n_row && batch->n_row < rows_max; job->n_taken++) {
+    for (; job->n_taken < job->n_row && batch->n_row < rows_max; job->n_taken++) {
         self->rows_waiting--;
         if (!put_row (signature, job, batch->value + (size_t) batch->n_row * batch->n_value)) {
             put_scores (job, job->n_taken, NULL); /* it is not sent */
@@ -480,7 +491,7 @@ static void cut_batch (wm_gather_t *self)
         if (job->item.key[1] > self->turn)
             self->turn = job->item.key[1];
         take_rows (self, batch, rows_max, job);
-        if (job->n_taken < job->plan.n_row)
+        if (job->n_taken < job->n_row)
             break;
         leave_queue (job);
         if (!job->n_left) /* no row of it is finite */
@@ -540,14 +551,20 @@ static void pump (void *argument)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* The request of a ragged row cannot be answered. The first reason counts.  */
+/* The request of a ragged row cannot be answered.  */
 static void fail_ragged (job_t *job, wm_ks_code_t code, uint32_t row, const char *text)
 {
-    if (job->failure)
-        return;
-    job->failure = zmalloc (sizeof *job->failure);
-    wm_ks_fail (job->failure, code, "model '%.100s' cannot compute row %u of the request: %s",
-                job->gather->how.model, row, text);
+    const char *model = job->gather->how.model;
+    wm_ks_error_t error;
+    if (job->plan.n_row)
+        wm_ks_fail (&error, code, "model '%.100s' cannot compute row %u of the request: %s", model,
+                    row, text);
+    else
+        wm_ks_fail (&error, code,
+                    "the request has no rows, and a row of zeros does not show the shapes of the "
+                    "outputs of model '%.100s': %s",
+                    model, text);
+    fail_row (job, row, &error);
 }
 
 /* Keeps n scores of a ragged row. NULL: that is more than an answer may have.  */
@@ -584,7 +601,7 @@ static void scatter_ragged (const part_t *part, uint8_t status, const uint8_t *s
     }
     if (!n_tensor)
         fail_ragged (job, score ? WM_KS_INVALID : WM_KS_INTERNAL, part->row, text);
-    else if (status)
+    else if (status && job->plan.n_row)
         hold_row (job, part->row, job->rows[part->row]);
 }
 
@@ -664,7 +681,7 @@ void wm_gather_answered (wm_gather_t *self, wm_link_batch_t *link, const uint8_t
         job_t *job = batch->part[p].job;
         job->n_part--;
         job->n_left -= batch->part[p].n;
-        if (job->request && (job->failure || !job->n_left))
+        if (job->request && !job->n_left)
             job_answer (job, WM_KS_OK, NULL);
         else if (!job->request && !job->n_part)
             job_free (job);
@@ -733,12 +750,14 @@ void wm_gather_add (wm_gather_t *self, wm_ks_request_t *request)
         return;
     }
     const size_t kept = need (self, &plan);
+    const uint32_t n_row = plan.n_row || !signature->is_ragged ? plan.n_row : 1;
     const bool fits = request->calls->keep (request, kept);
     job_t *job = zmalloc (sizeof *job);
     *job = (job_t){ .gather = self,
                     .request = request,
                     .plan = plan,
-                    .n_left = plan.n_row,
+                    .n_row = n_row,
+                    .n_left = n_row,
                     .priority = request->priority ? request->priority : self->how.default_priority,
                     .rows = signature->is_ragged && fits ? calloc (1, kept) : NULL,
                     .output = zmalloc (WM_SIGNATURE_PORTS_MAX * sizeof *job->output),
@@ -755,7 +774,7 @@ void wm_gather_add (wm_gather_t *self, wm_ks_request_t *request)
     }
     request->backend = job;
     self->n_asked++;
-    if (!plan.n_row) {
+    if (!n_row) {
         job->sent_us = job->came_us;
         job_answer (job, WM_KS_OK, NULL);
         return;

@@ -101,12 +101,13 @@ wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_
                                         const wm_tensor_plan_t *plan, size_t *n_value,
                                         wm_ks_error_t *error);
 
-/* Makes one row, of a request that was checked.  */
+/* Makes one row, of a request that was checked; of one that has no rows, a row of zeros.  */
 void wm_signature_ragged_row (const wm_signature_t *self, const wm_ks_request_t *request,
                               const wm_tensor_plan_t *plan, uint32_t row, float *to,
                               size_t n_value);
 
-/* Makes the tensors of an answer from ragged rows of scores (n_row), each as long as it states.
+/* Makes the tensors of an answer from ragged rows of scores (n_row; one where that is 0, for the
+   shapes), each as long as it states.
    INVALID: rows of different shapes do not make a tensor, or integers may be rounded; INTERNAL:
    rows that are not this model's. Nothing is allocated then.  */
 wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_tensor_plan_t *plan,

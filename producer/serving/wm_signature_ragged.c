@@ -75,8 +75,10 @@ void wm_signature_ragged_row (const wm_signature_t *self, const wm_ks_request_t 
     for (uint32_t p = 0; p < self->n_input; p++) {
         const wm_type_t type = self->input[p].type;
         const size_t n = tensor[p].n_value;
+        uint8_t *zeros = plan->n_row ? NULL : zmalloc (n * wm_type_bytes (type));
         const uint8_t *from = request->input[plan->input[p]].data + row * n * wm_type_bytes (type);
-        wm_signature_load (&self->input[p], from, n, to + tensor[p].at);
+        wm_signature_load (&self->input[p], zeros ? zeros : from, n, to + tensor[p].at);
+        free (zeros);
     }
 }
 
@@ -88,7 +90,7 @@ static wm_ks_code_t read_rows (const wm_signature_t *self, const wm_tensor_plan_
                                wm_ks_error_t *error)
 {
     wm_ragged_t one[WM_RAGGED_TENSORS_MAX];
-    for (uint32_t r = 0; r < plan->n_row; r++) {
+    for (uint32_t r = 0; r < (plan->n_row ? plan->n_row : 1); r++) {
         uint32_t n = 0;
         const char *broken = wm_ragged_read (row[r], (size_t) row[r][0], &n, one);
         for (uint32_t p = 0; p < self->n_output && !broken; p++) {
@@ -115,7 +117,7 @@ static wm_ks_code_t join (const wm_signature_t *self, const wm_tensor_plan_t *pl
     const wm_signature_port_t *port = &self->output[p];
     const uint32_t first = !self->is_whole;
     const size_t bytes = wm_type_bytes (port->type);
-    const wm_ragged_t none = { .n_dim = port->n_dim }, *shape = plan->n_row ? &tensor[p] : &none;
+    const wm_ragged_t *shape = &tensor[p];
     const size_t n = shape->n_value;
     *to = (wm_kserve_tensor_t){ .name = (char *) (uintptr_t) port->name,
                                 .type = port->type,
@@ -130,8 +132,7 @@ static wm_ks_code_t join (const wm_signature_t *self, const wm_tensor_plan_t *pl
         }
         while (port->model[m] >= 0)
             m++;
-        to->dim[d + first] = plan->n_row ? shape->dim[m] : 0;
-        m++;
+        to->dim[d + first] = shape->dim[m++];
     }
     uint8_t *data = zmalloc (to->bytes);
     to->data = data;

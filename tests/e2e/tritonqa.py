@@ -47,6 +47,8 @@ def files():
     add_sub(folder, "variable2", "FP32", [-1, 2], 8)
     doubled(folder, "zero", [["n", -1]])
     config(folder, "zero", 8, [("x0", "FP32", [-1])], [("y0", "FP32", [-1])])
+    doubled(folder, "zero0", [["n", -1]])
+    config(folder, "zero0", 0, [("x0", "FP32", [-1, -1])], [("y0", "FP32", [-1, -1])])
     dense(folder, "densenet_onnx", 8)
     config(folder, "densenet_onnx", 0, [("data_0", "FP32", [3, 8, 8], [1, 3, 8, 8], "format: FORMAT_NCHW")],
            [("fc6_1", "FP32", [10], [1, 10, 1, 1], 'label_filename: "densenet_labels.txt"')])
@@ -136,10 +138,11 @@ def infer_variable():
 def infer_zero():
     """Tensors of no values."""
     for of, client, how in clients():
-        for shape in ((1, 0), (3, 0), (2, 3)):
-            x = np.ones(shape, "f4")
-            got = client.infer("zero", [tensor(of, "x0", x, **how)]).as_numpy("y0")
-            assert got.shape == shape and np.array_equal(got, 2 * x), (of, shape, got)
+        for model, shapes in (("zero", ((1, 0), (3, 0), (2, 3))), ("zero0", ((0, 1), (0, 0), (3, 0), (2, 3)))):
+            for shape in shapes:
+                x = np.ones(shape, "f4")
+                got = client.infer(model, [tensor(of, "x0", x, **how)]).as_numpy("y0")
+                assert got.shape == shape and np.array_equal(got, 2 * x), (of, model, shape, got)
 
 
 def infer_reshape():

@@ -720,6 +720,26 @@ static void test_held_order (void **state)
     is_strict = false;
 }
 
+/* So is the first row with an integer that may be rounded.  */
+static void test_unsure_order (void **state)
+{
+    (void) state;
+    first_type = WM_TYPE_INT32;
+    begin (1 << 20);
+    ask_t *ask = ask_new (768, 1, 0);
+    ask->triple[3 * 41] = ask->triple[3 * 40] = ask->triple[3 * 300] = 0x1p25f;
+    wm_gather_add (gather, &ask->request);
+    spin (0);
+    assert_int_equal (n_sent, 3);
+    for (uint32_t i = 3; i-- > 0;)
+        answer (i, NAN);
+    assert_int_equal (ask->code, WM_KS_INVALID);
+    assert_non_null (strstr (ask->text, "'first' of model 'm': row 40 has a number of 2^24"));
+    ask_free (ask);
+    end ();
+    first_type = 0;
+}
+
 /* A batch that is given up is tried again by request; one that fails for ever is refused alone.  */
 static void test_again (void **state)
 {
@@ -1022,6 +1042,7 @@ int main (void)
         cmocka_unit_test (test_turns),        cmocka_unit_test (test_cancel_shared),
         cmocka_unit_test (test_counts),       cmocka_unit_test (test_slow_answer),
         cmocka_unit_test (test_round),        cmocka_unit_test (test_held_order),
+        cmocka_unit_test (test_unsure_order),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

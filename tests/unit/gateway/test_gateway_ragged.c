@@ -229,7 +229,8 @@ static int end (void **state)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* Each row goes alone, with its shapes; their scores make one tensor.  */
+/* Each row goes alone, with its shapes; their scores make one tensor. A request of no rows has a
+   row of zeros computed, for the shapes.  */
 static void test_rows (void **state)
 {
     (void) state;
@@ -238,16 +239,19 @@ static void test_rows (void **state)
         for (int64_t length = 0; length < 8; length += 3) {
             make (rows, length);
             add ();
-            assert_int_equal (n_sent, rows);
-            for (int64_t r = 0; r < rows; r++) {
+            assert_int_equal (n_sent, rows ? rows : 1);
+            for (int64_t r = 0; n_sent; r++) {
                 score_row (score, 0);
+                for (int64_t k = 0; k < length && !rows; k++)
+                    assert_true (score[4 + k] == 0);
                 give (0, score);
             }
             assert_true (ask.is_answered);
             assert_int_equal (ask.code, WM_KS_OK);
             assert_int_equal (ask.n_dim, 2);
             assert_int_equal (ask.dim[0], rows);
-            assert_int_equal (ask.dim[1], rows ? length : 0);
+            assert_int_equal (ask.dim[1], length);
+            assert_int_equal (ask.n_held, 0);
             for (int64_t k = 0; k < rows * length; k++)
                 assert_true (ask.sum[k] == ask.x[2 * k] + ask.x[2 * k + 1]);
             for (int64_t r = 0; r < rows; r++)
@@ -311,9 +315,25 @@ static void test_no_scores (void **state)
     add ();
     wm_ragged_refuse (score, 64, "the lengths differ");
     give (WM_HIT_HELD, score);
-    refused (WM_KS_INVALID, "model 'm' cannot compute row 0 of the request: the lengths differ");
     score_row (score, 0);
-    give (0, score); /* of row 1, which nobody wants any more */
+    give (0, score);
+    refused (WM_KS_INVALID, "model 'm' cannot compute row 0 of the request: the lengths differ");
+    make (3, 3); /* the first row is named, in whatever order rows are answered */
+    add ();
+    wm_link_batch_t *first = sent[0];
+    memmove (sent, sent + 1, 2 * sizeof *sent);
+    sent[2] = first;
+    give (WM_HIT_POISON, NULL);
+    score_row (score, 0);
+    give (0, score);
+    wm_ragged_refuse (score, 64, "the lengths differ");
+    give (WM_HIT_HELD, score);
+    refused (WM_KS_INVALID, "model 'm' cannot compute row 0 of the request: the lengths differ");
+    make (0, 3);
+    add ();
+    give (WM_HIT_HELD, score);
+    refused (WM_KS_INVALID, "the request has no rows, and a row of zeros does not show the shapes "
+                            "of the outputs of model 'm': the lengths differ");
     make (1, 3);
     add ();
     give (WM_HIT_POISON, NULL);
@@ -419,13 +439,13 @@ static void test_kept (void **state)
     give (0, score);
     assert_int_equal (ask.kept, kept);
     kept_max = kept;
-    score_row (score, 0);
-    give (0, score);
+    for (int row = 1; row < 3; row++) {
+        score_row (score, 0);
+        give (0, score);
+    }
     refused (WM_KS_EXHAUSTED,
              "model 'm' cannot compute row 1 of the request: with its scores the answer is larger "
              "than this server's limit (--max-message): send fewer rows in a request");
-    score_row (score, 0);
-    give (0, score);
     kept_max = 1 << 20;
     has_room = false;
     make (3, 5);
