@@ -335,7 +335,7 @@ static json_t *cuda (wm_front_t *front, const json_t *request, wm_ks_error_t *er
     return wm_shared_cuda (front->shared, false, error) ? NULL : json_object ();
 }
 
-static json_t *cuda_unregister (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+static json_t *cuda_none (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
 {
     (void) request;
     return wm_shared_cuda (front->shared, true, error) ? NULL : json_object ();
@@ -371,10 +371,11 @@ static const wm_method_t methods[] = {
       shared_register },
     { "SystemSharedMemoryUnregister", false, wm_method_json, wm_message_region, wm_message_empty,
       shared_unregister },
-    { "CudaSharedMemoryStatus", false, wm_method_json, wm_message_empty, wm_message_empty, cuda },
+    { "CudaSharedMemoryStatus", false, wm_method_json, wm_message_empty, wm_message_empty,
+      cuda_none },
     { "CudaSharedMemoryRegister", false, wm_method_json, wm_message_empty, wm_message_empty, cuda },
     { "CudaSharedMemoryUnregister", false, wm_method_json, wm_message_empty, wm_message_empty,
-      cuda_unregister },
+      cuda_none },
     { "TraceSetting", false, take_none, NULL, NULL, NULL },
     { "LogSettings", false, take_none, NULL, NULL, NULL },
     { NULL, false, NULL, NULL, NULL, NULL },

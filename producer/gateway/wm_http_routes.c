@@ -264,8 +264,12 @@ static void repository_index (wm_visit_t *self, const char *model, const char *v
 {
     (void) model, (void) version;
     json_t *request = read_json (self), *given = json_object_get (request, "ready");
-    const bool is_ready = json_is_true (given), is_wrong = given && !json_is_boolean (given);
-    wm_ks_error_t error = { WM_KS_INVALID, "Unable to parse 'ready': give true or false" };
+    const bool is_ready = json_is_true (given);
+    const bool is_wrong =
+        given ? !json_is_boolean (given) : self->bytes && !json_is_object (request);
+    static const wm_ks_error_t error = {
+        WM_KS_INVALID, "Invalid value for 'ready': expected a boolean, as in {\"ready\": true}"
+    };
     json_decref (request);
     answer (self, is_wrong ? NULL : wm_models_index (models (self), is_ready), &error);
 }
@@ -362,6 +366,14 @@ static void cuda (wm_visit_t *self, const char *name, const char *none)
     answer_done (self, wm_shared_cuda (wm_visit_front (self)->shared, false, &error), &error);
 }
 
+static void cuda_status (wm_visit_t *self, const char *name, const char *none)
+{
+    (void) name, (void) none;
+    wm_ks_error_t error;
+    const bool is_none = !wm_shared_cuda (wm_visit_front (self)->shared, true, &error);
+    answer (self, is_none ? json_array () : NULL, &error);
+}
+
 static void cuda_unregister (wm_visit_t *self, const char *name, const char *none)
 {
     (void) name, (void) none;
@@ -400,7 +412,7 @@ static const route_t routes[] = {
     { "/v2/systemsharedmemory/region/*/register", true, shared_register },
     { "/v2/systemsharedmemory/region/*/unregister", true, shared_unregister },
     { "/v2/systemsharedmemory/unregister", true, shared_unregister },
-    { "/v2/cudasharedmemory/status", false, cuda },
+    { "/v2/cudasharedmemory/status", false, cuda_status },
     { "/v2/cudasharedmemory/region/*/status", false, cuda },
     { "/v2/cudasharedmemory/region/*/register", true, cuda },
     { "/v2/cudasharedmemory/region/*/unregister", true, cuda_unregister },

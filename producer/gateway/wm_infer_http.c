@@ -78,8 +78,9 @@ static wm_ks_code_t plan_values (wm_infer_t *self, wm_kserve_tensor_t *tensor, b
     if (!is_cut || !values->text || tensor->type == WM_TYPE_BYTES || tensor->type == WM_TYPE_FP16 ||
         tensor->type == WM_TYPE_BF16)
         return bad_values (tensor, error);
-    if (!wm_infer_bytes (tensor, &tensor->bytes) ||
-        __builtin_mul_overflow (values->bytes / 2, wm_type_bytes (tensor->type), &most) ||
+    if (!wm_infer_bytes (tensor, &tensor->bytes))
+        return wm_infer_misshapen (&self->request, tensor, error);
+    if (__builtin_mul_overflow (values->bytes / 2, wm_type_bytes (tensor->type), &most) ||
         tensor->bytes > most)
         return wm_ks_fail (error, WM_KS_INVALID,
                            "input byte size mismatch for input '%.100s' for model '%.100s'. Its "

@@ -73,6 +73,27 @@ bool wm_infer_bytes (const wm_kserve_tensor_t *tensor, size_t *bytes)
     return is_fine;
 }
 
+wm_ks_code_t wm_infer_misshapen (const wm_ks_request_t *request, const wm_kserve_tensor_t *tensor,
+                                 wm_ks_error_t *error)
+{
+    wm_kserve_tensor_t counted = *tensor;
+    size_t n;
+    for (uint32_t i = 0; i < tensor->n_dim; i++)
+        if (tensor->dim[i] < 0)
+            return wm_ks_fail (error, WM_KS_INVALID,
+                               "the shape of input '%.100s' for model '%.100s' has a negative "
+                               "dimension",
+                               tensor->name, request->model);
+    counted.type = WM_TYPE_BYTES;
+    return wm_infer_bytes (&counted, &n)
+               ? wm_ks_fail (error, WM_KS_INVALID, "byte size overflow for input '%.100s'",
+                             tensor->name)
+               : wm_ks_fail (error, WM_KS_INVALID,
+                             "the shape of input '%.100s' causes total element count to exceed "
+                             "maximum size of %zu",
+                             tensor->name, SIZE_MAX);
+}
+
 /* Counts the values of a BYTES tensor: each its length, 4 bytes, and so many bytes. SIZE_MAX: the
    last one is cut off.  */
 static size_t count_texts (const wm_kserve_tensor_t *tensor)
@@ -94,11 +115,7 @@ wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_kserve_ten
 {
     size_t expected;
     if (!wm_infer_bytes (tensor, &expected))
-        return wm_ks_fail (
-            error, WM_KS_INVALID,
-            "the shape of input '%.100s' for model '%.100s' has a negative dimension, "
-            "or too many values",
-            tensor->name, request->model);
+        return wm_infer_misshapen (request, tensor, error);
     if (tensor->type == WM_TYPE_BYTES && count_texts (tensor) != expected)
         return wm_ks_fail (error, WM_KS_INVALID,
                            "input '%.100s' for model '%.100s' has not the %zu texts of its shape, "

@@ -61,6 +61,10 @@ char *wm_infer_text (wm_infer_t *self, const void *text, size_t bytes);
    WM_TYPE_BYTES *bytes is the number of values.  */
 bool wm_infer_bytes (const wm_kserve_tensor_t *tensor, size_t *bytes);
 
+/* Names what is wrong with the shape of an input of which wm_infer_bytes is false.  */
+wm_ks_code_t wm_infer_misshapen (const wm_ks_request_t *request, const wm_kserve_tensor_t *tensor,
+                                 wm_ks_error_t *error);
+
 /* Checks an input whose data is there: its shape's bytes, or the lengths of its BYTES.  */
 wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_kserve_tensor_t *tensor,
                              wm_ks_error_t *error);

@@ -395,7 +395,8 @@ static bool is_refused (const wm_models_t *self, wm_models_done_t *done, void *a
 {
     static const wm_ks_error_t error = {
         WM_KS_UNAVAILABLE,
-        "explicit model load / unload is not allowed: the server has another --model-control-mode"
+        "explicit model load / unload is not allowed if polling is enabled, or models are fixed: "
+        "see --model-control-mode"
     };
     if (self->is_fixed)
         done (argument, &error);

@@ -70,9 +70,9 @@ static wm_ks_code_t is_off (wm_ks_error_t *error)
                        "the gateway started with --shared-memory");
 }
 
-wm_ks_code_t wm_shared_cuda (const wm_shared_t *self, bool unregisters, wm_ks_error_t *error)
+wm_ks_code_t wm_shared_cuda (const wm_shared_t *self, bool of_none, wm_ks_error_t *error)
 {
-    if (self && unregisters)
+    if (self && of_none)
         return WM_KS_OK;
     return wm_ks_fail (error, WM_KS_UNIMPLEMENTED,
                        "CUDA shared memory is not supported: send the tensors in the request");

@@ -30,9 +30,9 @@ wm_ks_code_t wm_shared_unregister (wm_shared_t *self, const char *name, wm_ks_er
    NULL with *error.  */
 json_t *wm_shared_status (const wm_shared_t *self, const char *name, wm_ks_error_t *error);
 
-/* Refuses CUDA's shared memory, which there is not. To unregister it is refused only where `self`
-   is NULL: perf_analyzer does so at its end, whatever it has used.  */
-wm_ks_code_t wm_shared_cuda (const wm_shared_t *self, bool unregisters, wm_ks_error_t *error);
+/* Refuses CUDA's shared memory, which there is not. What it means for no regions (their list; to
+   unregister all, as perf_analyzer does at its end) is refused only where `self` is NULL.  */
+wm_ks_code_t wm_shared_cuda (const wm_shared_t *self, bool of_none, wm_ks_error_t *error);
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 

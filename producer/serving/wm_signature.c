@@ -146,8 +146,8 @@ wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_
                                "unexpected inference output '%.120s' for model '%s'",
                                request->output[i], request->model);
         if (asked >> p & 1)
-            return wm_ks_fail (error, WM_KS_INVALID, "output '%s' of model '%s' is asked for twice",
-                               request->output[i], request->model);
+            return wm_ks_fail (error, WM_KS_INVALID, "output '%s' already exists in request",
+                               request->output[i]);
         asked |= 1u << p;
         plan->output[i] = (uint8_t) p;
         plan->n_class[i] = request->n_output && request->n_class ? request->n_class[i] : 0;
@@ -182,13 +182,16 @@ wm_ks_code_t wm_signature_raw (const wm_signature_t *self, const char *model, si
             free_at = d + first;
         }
     }
-    if (self->n_input != 1 || n_free > 1)
+    if (self->n_input != 1)
         return wm_ks_fail (error, WM_KS_INVALID,
-                           "a request of bytes alone is for models of one input with one free "
-                           "dimension at most, and model '%s' has %u inputs%s: send JSON before "
-                           "the bytes",
-                           model, self->n_input,
-                           self->n_input == 1 ? ", with several free dimensions" : "");
+                           "Raw request must only have 1 input (found 1) to be deduced but got %u "
+                           "inputs in '%s' model configuration: send JSON before the bytes",
+                           self->n_input, model);
+    if (n_free > 1)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "The shape of the raw input '%s' can not be deduced because there are "
+                           "more than one variable-sized dimension: send JSON before the bytes",
+                           port->name);
     if (n_free && bytes % fixed)
         return wm_ks_fail (error, WM_KS_INVALID,
                            "input byte size mismatch for input '%s' for model '%s'. Expected a "

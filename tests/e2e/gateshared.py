@@ -187,10 +187,11 @@ def hostile():
     both("should be at least 4 bytes", ("r", n), {OUTPUT: ("r", 3)})
     assert "goes without 'data'" in http_infer(shape, ("r", n), {OUTPUT: None}, 400, data=[0])["error"]
     grpc_infer(shape, ("r", n), {OUTPUT: None}, field(7, one.tobytes()), status=3, text="expected 0 raw input")
-    for path in ("/v2/cudasharedmemory/status", "/v2/cudasharedmemory/region/r/status"):
-        assert b"CUDA shared memory is not supported" in ask(path, code=501)
+    assert b"CUDA shared memory is not supported" in ask("/v2/cudasharedmemory/region/r/status", code=501)
+    assert json.loads(ask("/v2/cudasharedmemory/status")) == []
     call("CudaSharedMemoryRegister", framed(b""), status=12, text="CUDA shared memory is not supported")
-    call("CudaSharedMemoryUnregister", framed(b""))
+    for method in ("CudaSharedMemoryUnregister", "CudaSharedMemoryStatus"):
+        call(method, framed(b""))
     ask("/v2/cudasharedmemory/unregister", b"")
     for k in range(1023):
         ask(f"/v2/systemsharedmemory/region/{k}/register", json.dumps({"key": region.key, "byte_size": 4}))

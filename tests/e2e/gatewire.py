@@ -327,7 +327,7 @@ def pages():
         assert ask(path, body, code=code) == b"" or code != 200
     assert json.loads(ask("/v2/repository/index", b"{\"ready\": true}"))[0]["name"] == MODEL
     for wrong in (b"[" * 90 + b"]" * 90, b"1", b"null", b'"true"'):
-        assert b"'ready': give true or false" in ask("/v2/repository/index", b'{"ready": ' + wrong + b"}", code=400)
+        assert b"'ready': expected a boolean" in ask("/v2/repository/index", b'{"ready": ' + wrong + b"}", code=400)
     numbers = dict(line.rsplit(" ", 1) for line in ask("/metrics").decode().splitlines() if line[0] != "#")
     assert int(numbers['nv_inference_request_success{model="m",version="1"}']) > 4
     assert int(numbers['wiremill_gateway_requests_total{protocol="http",code="ok"}']) > 4
@@ -434,8 +434,8 @@ def hostile():
             data += frame(HEADERS, 4, stream, heads(SERVICE + rng.choice(("ModelInfer", "ModelStreamInfer", "ModelConfig"))))
             data += frame(0, 1, stream, framed(bytes(message))[:16000])
         raw(data).close()
-    for path, code in (("/v2/repository/index", 200), (f"/v2/repository/models/{MODEL}/load", 400)):
-        ask(path, b'{"parameters": [' + b"[]," * 2000000 + b"[]]}", code=code)  # as a tree it would take 300 MB
+    for path in ("/v2/repository/index", f"/v2/repository/models/{MODEL}/load"):
+        ask(path, b'{"parameters": [' + b"[]," * 2000000 + b"[]]}", code=400)  # as a tree it would take 300 MB
     # 3 million messages of no bytes, in streams whose answers nobody takes
     said = raw(GREETING[:24] + frame(4, 0, 0, struct.pack(">HI", 4, 0)) + b"".join(
         frame(HEADERS, 4, i, heads(SERVICE + "ModelStreamInfer")) + 4 * frame(0, 0, i, bytes(16350)) for i in range(1, 501, 2)))

@@ -170,8 +170,8 @@ def http_test():
     raw = client._post("v2/models/densenet_onnx/infer", x.tobytes(), {"Inference-Header-Content-Length": "0"}, None)
     assert raw.status_code == 200
     assert raw.read()[int(raw.get("Inference-Header-Content-Length")):] == want.tobytes()
-    for body in ('{"ready": [[1]]}', '{"ready": 1}'):
-        assert client._post("v2/repository/index", body, None, None).status_code == 400
+    for body in ('{"ready": [[1]]}', '{"ready": 1}', '{"ready":' + "[" * 250000 + "true" + "]" * 250000 + "}", "[]", "ready"):
+        assert client._post("v2/repository/index", body, None, None).status_code == 400, body[:20]
     for depth, code in ((99, 200), (101, 400)):
         data = "[" * depth + ",".join(str(float(one)) for one in x.ravel()) + "]" * depth
         head = {"name": "data_0", "shape": [3, 8, 8], "datatype": "FP32", "data": 0}

@@ -1025,7 +1025,7 @@ static void test_refused (void **state)
     ask = ask_new (2, 1, 0);
     ask->output[0] = ask->output[1] = "sum";
     ask->request.n_output = 2;
-    refused (ask, "output 'sum' of model 'm' is asked for twice");
+    refused (ask, "output 'sum' already exists in request");
     end ();
 }
 

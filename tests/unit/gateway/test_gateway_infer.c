@@ -246,7 +246,7 @@ static void test_refused (void **state)
     decodes (&infer, short_by (simple ("FP32", 1, "abcd", 4), 1), WM_KS_INVALID, "protobuf");
     decodes (&infer, simple ("FP32", 1, "abcde", 5), WM_KS_INVALID, "Expected 4, got 5");
     decodes (&infer, simple ("FP32", -1, "abcd", 4), WM_KS_INVALID, "negative dimension");
-    decodes (&infer, simple ("FP32", many, "abcd", 4), WM_KS_INVALID, "too many values");
+    decodes (&infer, simple ("FP32", many, "abcd", 4), WM_KS_INVALID, "byte size overflow");
     decodes (&infer, simple ("FP31", 1, "abcd", 4), WM_KS_INVALID, "invalid datatype 'FP31'");
     decodes (&infer, simple ("FP16", 1, NULL, 0), WM_KS_INVALID, "raw_input_contents");
     decodes (&infer, simple ("FP32", 1, NULL, 0), WM_KS_INVALID, "Expected 4, got 0");
@@ -582,11 +582,18 @@ static void test_sizes (void **state)
     tensor.dim[1] = 7, tensor.dim[2] = 5;
     assert_true (wm_infer_bytes (&tensor, &bytes));
     assert_int_equal (bytes, 2 * 3 * 7 * 5);
+    wm_ks_error_t error;
+    const wm_ks_request_t request = { .model = "m" };
     tensor.dim[0] = INT64_MAX / 2;
     assert_false (wm_infer_bytes (&tensor, &bytes));
+    wm_infer_misshapen (&request, &tensor, &error);
+    assert_string_equal (error.text, "the shape of input 'x' causes total element count to exceed "
+                                     "maximum size of 18446744073709551615");
+    tensor.dim[0] = INT64_MAX / 30;
+    assert_false (wm_infer_bytes (&tensor, &bytes));
+    wm_infer_misshapen (&request, &tensor, &error);
+    assert_string_equal (error.text, "byte size overflow for input 'x'");
     static const uint8_t texts[] = { 1, 0, 0, 0, 'a', 0, 0, 0, 0, 2, 0, 0, 0, 'b', 'c' };
-    const wm_ks_request_t request = { .model = "m" };
-    wm_ks_error_t error;
     for (size_t n = 0; n <= sizeof texts; n++) {
         const int64_t whole = n == 0 ? 0 : n == 5 ? 1 : n == 9 ? 2 : n == sizeof texts ? 3 : -1;
         for (int64_t dim = 0; dim < 4; dim++) {

@@ -430,7 +430,7 @@ static void requests_that_do_not_fit (void **state)
     planned (&self, &request, "input 'p14' already exists in request");
     input[15].name = names[15];
     output[15] = names[14];
-    planned (&self, &request, "output 'p14' of model 'm' is asked for twice");
+    planned (&self, &request, "output 'p14' already exists in request");
     output[15] = names[16];
     planned (&self, &request, "unexpected inference output 'p16' for model 'm'");
     output[15] = names[15];
