@@ -172,7 +172,7 @@ def shared():
         fails(lambda: client.infer(MODEL, [tensor], outputs=outputs), "Unable to find shared memory region: 'in'")
         client.unregister_system_shared_memory()
         assert len(client.get_system_shared_memory_status() if kind is th else client.get_system_shared_memory_status().regions) == 0
-        fails(lambda: client.register_cuda_shared_memory("r", b"handle", 0, 64), "CUDA shared memory is not supported")
+        fails(lambda: client.register_cuda_shared_memory("r", b"aGFuZGxl", 0, 64), "CUDA shared memory is not supported")
         assert not client.get_cuda_shared_memory_status(**({} if kind is th else {"as_json": True}))
         shm.destroy_shared_memory_region(given)
         shm.destroy_shared_memory_region(got)
