@@ -190,7 +190,8 @@ static wm_ks_code_t take_entry (wm_override_t *self, const wm_field_t *entry, wm
     while (wm_proto_next (&in, &field)) {
         if (field.tag == 1 && field.wire == WM_WIRE_BYTES &&
             wm_text_is_utf8 (field.data, field.bytes))
-            snprintf (key, sizeof key, "%.*s", (int) (field.bytes < sizeof key ? field.bytes : 0),
+            snprintf (key, sizeof key, "%.*s", /* cut off, it is too long for a name */
+                      (int) (field.bytes < sizeof key ? field.bytes : sizeof key - 1),
                       (const char *) field.data);
         if (field.tag != 2 || field.wire != WM_WIRE_BYTES)
             continue;

@@ -165,6 +165,16 @@ static void test_proto (void **state)
     put_entry (&all, "file:2/x", 3, "a text");
     assert_int_equal (wm_override_proto (&given, all.data, all.bytes, &error), WM_KS_INVALID);
     assert_non_null (strstr (error.text, "'file:2/x' is no bytes_param"));
+    for (int n = 100; n < 1000; n += 100) {
+        char key[1024];
+        snprintf (key, sizeof key, "file:1/%0*d", n, 0);
+        all.bytes = before;
+        put_entry (&all, key, 4, "long");
+        assert_int_equal (wm_override_proto (&given, all.data, all.bytes, &error),
+                          n <= WM_OVERRIDE_NAME_MAX ? WM_KS_OK : WM_KS_INVALID);
+        assert_true (n <= WM_OVERRIDE_NAME_MAX || strstr (error.text, "names no file"));
+        wm_override_clear (&given);
+    }
     free (all.data);
 }
 
