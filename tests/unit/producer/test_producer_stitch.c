@@ -110,6 +110,34 @@ static void a_plane_without_tiles_has_no_values (void **state)
         assert_true (isnan (image[i]));
 }
 
+/* Memory for the axes is refused: for the second, for both. (The sanitizers' malloc ends the process.)  */
+static void a_plane_without_memory_is_refused (void **state)
+{
+    (void) state;
+#ifdef __SANITIZE_ADDRESS__
+    skip ();
+#endif
+    const uint32_t n = 1u << 27; /* a GiB an axis, which nobody writes */
+    const wm_stitch_t size = { 4, 4, 3, 5 };
+    struct rlimit usual, tight;
+    unsigned long pages = 0;
+    wm_error_t error;
+    float image[15];
+    FILE *statm = fopen ("/proc/self/statm", "r");
+    assert_int_equal (fscanf (statm, "%lu", &pages), 1);
+    fclose (statm);
+    getrlimit (RLIMIT_AS, &usual);
+    for (int halves = 1; halves <= 3; halves += 2) {
+        tight = usual;
+        tight.rlim_cur = pages * (rlim_t) sysconf (_SC_PAGESIZE) + (rlim_t) halves * n * 4;
+        assert_int_equal (setrlimit (RLIMIT_AS, &tight), 0);
+        const wm_fault_t fault = wm_stitch (&size, NULL, n, image, &error);
+        setrlimit (RLIMIT_AS, &usual);
+        assert_int_equal (fault, WM_EHOST);
+        assert_string_equal (error.text, "no memory for a plane of 134217728 tiles");
+    }
+}
+
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 enum { SIDE_WIRE = 4, SIDE_BIN = 8, VALUES = SIDE_WIRE * SIDE_BIN, W = 4, BINS = 25 };
@@ -445,6 +473,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (a_cell_is_that_of_the_nearest_tile),
         cmocka_unit_test (a_plane_without_tiles_has_no_values),
+        cmocka_unit_test (a_plane_without_memory_is_refused),
         cmocka_unit_test (frames_have_the_form_of_wire_cell),
         cmocka_unit_test (a_channel_map_names_the_channels),
         cmocka_unit_test (equal_content_is_equal_bytes),

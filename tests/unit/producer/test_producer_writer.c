@@ -308,7 +308,11 @@ static void rows_come_back (void **state)
     uint64_t n_held = 0;
     assert_true (wm_writer_is_ours (path, campaign, &n_held));
     assert_int_equal (n_held, HELD);
+    uint64_t kept = 99;
+    assert_false (wm_writer_is_ours (path, stranger, &kept));
+    assert_int_equal (kept, 99);
     assert_false (wm_writer_is_ours (path, stranger, NULL));
+    assert_true (wm_writer_is_ours (path, campaign, NULL));
     assert_false (wm_writer_is_ours (test_path ("in.h5"), campaign, NULL));
     assert_false (wm_writer_is_ours (test_folder, campaign, NULL));
     source_clear (&source);
@@ -388,6 +392,13 @@ static void no_rows (void **state)
     source_clear (&source);
 }
 
+/* No form is kept of an output with several engines.  */
+static void one_engine (source_t *self, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        self->scratch.engine[i] = 1;
+}
+
 /* A small output is written over the form of another one: its bytes are those of a file that was
    made for it, and nothing of the other one is left.  */
 static void forms_leave_no_trace (void **state)
@@ -398,6 +409,7 @@ static void forms_leave_no_trace (void **state)
     size_t bytes[3];
     source_t source;
     source_make (&source, "form.h5", N);
+    one_engine (&source, N);
     char path[160];
     snprintf (path, sizeof path, "%s", test_path ("form.scores.h5"));
     wm_writer_job_t job = job_of (&source, path, engines);
@@ -440,11 +452,13 @@ static void forms_leave_no_trace (void **state)
         char name[20];
         snprintf (name, sizeof name, "form-%u.h5", n);
         source_make (&other, name, n);
+        one_engine (&other, n);
         wm_writer_job_t more = job_of (&other, path, n % 2 ? engines : turned);
         for (int round = 0; round < 2; round++)
             written (&more);
         source_clear (&other);
     }
+    assert_int_equal (H5Fget_obj_count (H5F_OBJ_ALL, H5F_OBJ_GROUP), 16); /* one of each form */
     source.scratch.state[3] = 1;
     written (&job);
     assert_int_equal (file_read (path, got, sizeof got), bytes[0]);
@@ -783,6 +797,40 @@ static void changes_of_a_file_are_seen (void **state)
     wm_input_clear (&input);
 }
 
+/* A text has its own length, without an end; an empty one has a byte.  */
+static void text_is (const char *path, const char *name, size_t bytes)
+{
+    hid_t file = H5Fopen (path, H5F_ACC_RDONLY, H5P_DEFAULT),
+          attribute = H5Aopen (file, name, H5P_DEFAULT), type = H5Aget_type (attribute);
+    assert_int_equal (H5Tget_size (type), bytes);
+    assert_int_equal (H5Tget_strpad (type), H5T_STR_NULLPAD);
+    H5Tclose (type);
+    H5Aclose (attribute);
+    H5Fclose (file);
+}
+
+static void texts_have_their_length (void **state)
+{
+    (void) state;
+    source_t source;
+    char path[160];
+    uint64_t n_held = 99;
+    source_make (&source, "texts.h5", 10);
+    snprintf (path, sizeof path, "%s", test_path ("texts.scores.h5"));
+    *pins.model = 0;
+    const wm_writer_job_t job = job_of (&source, path, engines);
+    written (&job);
+    strcpy (pins.model, "0123");
+    text_is (path, "precision", 4);
+    text_is (path, "model_sha256", 1);
+    hid_t file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT);
+    assert_true (H5Adelete (file, "hits_held") >= 0);
+    H5Fclose (file);
+    assert_true (wm_writer_is_ours (path, campaign, &n_held));
+    assert_int_equal (n_held, 0);
+    source_clear (&source);
+}
+
 /* Where an output comes from, in texts whose size does not move the rest of the file; an input's
    time is in UTC whatever the zone here.  */
 static void outputs_name_their_origin (void **state)
@@ -859,6 +907,7 @@ int main (void)
         cmocka_unit_test (rows_come_back),
         cmocka_unit_test (scratch_has_no_name),
         cmocka_unit_test (equal_content_is_equal_bytes),
+        cmocka_unit_test (texts_have_their_length),
         cmocka_unit_test (outputs_name_their_origin),
         cmocka_unit_test (no_rows),
         cmocka_unit_test (many_are_committed_together),
