@@ -227,6 +227,13 @@ static int is_bad (uint32_t number, uint32_t hit)
     return 0;
 }
 
+/* A hit lies on the wire and in the column of its number.  */
+static int kills (const wm_batch_t *batch, uint32_t i)
+{
+    return is_bad (batch->n_wire - 100, batch->hit_wire[i]) &&
+           batch->hit_col[i] == (int32_t) batch->hit_wire[i];
+}
+
 static void die (const wm_batch_t *batch)
 {
     if (told->streams && told->n_mixed) /* the test has failed: it need not search for ever */
@@ -295,7 +302,7 @@ static wm_fault_t score (wm_device_t *self, const wm_batch_t *batch, uint8_t *st
     }
     outlive (self);
     for (uint32_t i = 0; i < batch->n_hit; i++) {
-        if (is_bad (batch->n_wire - 100, batch->hit_wire[i]))
+        if (kills (batch, i))
             die (batch);
         score_hit (self, batch, i, status, scores);
     }
@@ -378,7 +385,7 @@ wm_fault_t wm_device_collect (wm_device_t *self, wm_job_t **job, wm_error_t *err
     const uint32_t n = (uint32_t) told->n_job, k = draw (n);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t h = 0; h < jobs[i]->batch->n_hit; h++)
-            if (is_bad (jobs[i]->batch->n_wire - 100, jobs[i]->batch->hit_wire[h]) && draw (2))
+            if (kills (jobs[i]->batch, h) && draw (2))
                 die (jobs[i]->batch);
     *job = jobs[k];
     const wm_batch_t *batch = jobs[k]->batch;

@@ -110,7 +110,7 @@ static void a_plane_without_tiles_has_no_values (void **state)
         assert_true (isnan (image[i]));
 }
 
-/* Memory for the axes is refused: for the second, for both. (A sanitizer would end the process.)  */
+/* Memory for the axes is refused, for the second or both. (A sanitizer would end the process.)  */
 static void a_plane_without_memory_is_refused (void **state)
 {
     (void) state;
