@@ -227,11 +227,17 @@ static int is_bad (uint32_t number, uint32_t hit)
     return 0;
 }
 
-/* A hit lies on the wire and in the column of its number.  */
+/* A hit lies on the wire of its number, which its first cell has, and in the same column.  */
+static uint32_t number_of (const wm_batch_t *batch, uint32_t i)
+{
+    return batch->hit_wire[i * wm_batch_cells (batch)];
+}
+
 static int kills (const wm_batch_t *batch, uint32_t i)
 {
-    return is_bad (batch->n_wire - 100, batch->hit_wire[i]) &&
-           batch->hit_col[i] == (int32_t) batch->hit_wire[i];
+    const uint32_t hit = number_of (batch, i);
+    return is_bad (batch->n_wire - 100, hit) &&
+           batch->hit_col[i * wm_batch_cells (batch)] == (int32_t) hit;
 }
 
 static void die (const wm_batch_t *batch)
@@ -274,7 +280,7 @@ static void score_hit (wm_device_t *self, const wm_batch_t *batch, uint32_t i, u
     status[i] = WM_HIT_SCORED;
     for (uint32_t j = 0; j < N_OUTPUT; j++)
         scores[i * N_OUTPUT + j] =
-            (float) (1000 * batch->n_wire + batch->hit_wire[i]) + (float) j / 8;
+            (float) (1000 * batch->n_wire + number_of (batch, i)) + (float) j / 8;
     ++*(count_here ? count_here : self->progress);
 }
 

@@ -48,11 +48,14 @@ typedef struct {
     int waits; /* a batch came back: it sends nothing before it has new credit */
 } play_t;
 
+static uint32_t n_cell = 1; /* of a hit, all of them the same */
+
 /* Fills in the batch of this number.  */
 static void fill_batch (wm_batch_t *batch, uint32_t number)
 {
     wm_error_t error;
-    batch->kind = WM_BATCH_BINS;
+    batch->kind = n_cell > 1 ? WM_BATCH_STACK : WM_BATCH_BINS;
+    batch->n_cell = n_cell;
     batch->n_hit = N_HIT;
     batch->n_wire = number + 100;
     batch->n_col = 50;
@@ -64,9 +67,9 @@ static void fill_batch (wm_batch_t *batch, uint32_t number)
     batch->run_length[0] = 3;
     for (int i = 0; i < 3; i++)
         batch->value[i] = (float) i;
-    for (int i = 0; i < N_HIT; i++) {
-        batch->hit_wire[i] = (uint32_t) i;
-        batch->hit_col[i] = i;
+    for (uint32_t i = 0; i < N_HIT * n_cell; i++) {
+        batch->hit_wire[i] = i / n_cell;
+        batch->hit_col[i] = (int32_t) (i / n_cell);
     }
 }
 
