@@ -4,6 +4,37 @@
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
+/* Sends stderr to a file without a name.  */
+static int listen_in (int *before)
+{
+    char path[] = "/tmp/wm-said-XXXXXX";
+    const int at = mkstemp (path);
+    unlink (path);
+    *before = dup (2);
+    dup2 (at, 2);
+    return at;
+}
+
+/* Ends that; the line at the end has what was done. Each call took 20 ms.  */
+static void heard (int at, int before)
+{
+    static char text[1 << 16];
+    unsigned n_batch, n_hit, n_held;
+    double engine_s;
+    dup2 (before, 2);
+    close (before);
+    const ssize_t n = pread (at, text, sizeof text - 1, 0);
+    close (at);
+    text[n < 0 ? 0 : n] = 0;
+    const char *line = strstr (text, " leaves ");
+    assert_true (line && sscanf (line, " leaves %*s after %*f s: %u batches, %u hits (%u held), %lf",
+                                 &n_batch, &n_hit, &n_held, &engine_s) == 4);
+    assert_int_equal (n_batch, N_BATCH);
+    assert_int_equal (n_hit, N_BATCH * N_HIT);
+    assert_int_equal (n_held, 0);
+    assert_true (engine_s >= 0.02 * N_BATCH - 0.1);
+}
+
 static void scores_everything_and_leaves (void **state)
 {
     (void) state;
@@ -12,8 +43,12 @@ static void scores_everything_and_leaves (void **state)
         run_t run;
         fake_t *broker = broker_for (&play);
         told->score_ms = 20; /* three heartbeats and more while it works */
+        int before;
+        const int at = listen_in (&before);
         run_start (&run, broker);
-        assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+        const int code = run_wait_bye (&run, &play);
+        heard (at, before);
+        assert_int_equal (code, WM_EXIT_OK);
         for (int b = 1; b <= N_BATCH; b++)
             assert_int_equal (play.got[b], 1);
         assert_int_equal (play.n_model, i == 0 ? 2 : 0);
