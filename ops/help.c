@@ -84,7 +84,7 @@ static int is_page (const struct dirent *entry)
     return end && strcmp (end, ".md") == 0;
 }
 
-/* A page that is called like a verb is named with its folder: `wiremill help keys` is the verb's. */
+/* A page that is called like a verb is named with its folder: `wiremill help keys` is the verb.  */
 static bool is_verb (const char *name, size_t n)
 {
 #define NAME(name) #name,
