@@ -6,7 +6,6 @@ usage: assemble.py BUILD TARGET     TARGET is made again: TARGET/conf.py, TARGET
 import pathlib
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 
@@ -57,32 +56,6 @@ def command_line(binaries, target):
         head + "\n```{toctree}\n:maxdepth: 1\n\n" + "\n".join(pages) + "\n```\n")
 
 
-def metrics():
-    """A table of every metric, from the rows that print them (a name, its type unless it is a counter, its help)."""
-    rows = {}
-    for source in sorted([*(ROOT / "ops/serve").glob("wm_metrics*.c"), ROOT / "producer/gateway/wm_gateway_metrics.c"]):
-        text = re.sub(r'" *\n *"', "", source.read_text())
-        for name, kind, meaning in re.findall(
-                r'"(wiremill_[a-z_]+)",\s*(?:("gauge"|"counter"|"histogram"|WM_METRICS_KEPT),\s*)?"([^"]{4,})"', text):
-            rows.setdefault(name, (kind.strip('"') if kind.startswith('"') else "counter", meaning.strip().rstrip(".")))
-    lines = ["| metric | type | what it is |", "|---|---|---|"]
-    lines += [f"| `{name}` | {kind} | {meaning} |" for name, (kind, meaning) in sorted(rows.items())]
-    return "\n".join(lines) + "\n"
-
-
-def views():
-    """The columns of each view of the ledger, and what schema/ledger.sql has above it."""
-    schema = (ROOT / "schema/ledger.sql").read_text()
-    ledger = sqlite3.connect(":memory:")
-    ledger.executescript(schema)
-    parts = []
-    for comment, name in re.findall(r"((?:^--[^\n]*\n)*)^CREATE VIEW (\w+) AS", schema, re.M):
-        columns = [column[0] for column in ledger.execute(f"SELECT * FROM {name}").description]
-        about = " ".join(line.removeprefix("--").strip() for line in comment.splitlines() if line.strip("- "))
-        parts.append(f"## {name}\n\n{about}\n\n" + ", ".join(f"`{column}`" for column in columns) + "\n")
-    return "\n".join(parts)
-
-
 def waits():
     """The table of schema/wm_wait.h."""
     text = re.sub(r'"\s*\\?\n\s*"', "", (ROOT / "schema/wm_wait.h").read_text())
@@ -93,7 +66,7 @@ def waits():
     return "\n".join(lines) + "\n"
 
 
-GENERATED = {"metrics": metrics, "views": views, "waits": waits}
+GENERATED = {"waits": waits}
 
 
 def filled(text):

@@ -35,4 +35,4 @@ screens: all deps-browser ## the manual's screenshots again, to ops/manual/pictu
 	ops/manual/pictures/screens.sh $(B)/bin ops/manual/pictures
 .PHONY: diagrams
 diagrams: ## the manual's diagrams again, to ops/manual/pictures
-	python3 ops/manual/pictures/diagrams.py ops/manual/pictures
+	python3 ops/manual/pictures/draw.py

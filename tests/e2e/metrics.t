@@ -87,7 +87,7 @@ ok "each alert has a case" cases
 ok "each metric of the board and of the alerts is there" python3 tests/e2e/metrics.py names "$work/metrics"
 tabled () # each nv_ name is in the page's table, and none is there that is not served
 {
-    diff <(sed -n 's/^# TYPE \(nv_[a-z_]*\) .*/\1/p' "$work/metrics" | sort) <(sed "/^## The gateway's numbers/,\$d" ops/manual/reference/metrics.md | grep '^| `nv_' | cut -d'|' -f2 | grep -o 'nv_[a-z_]*' | sort)
+    diff <(sed -n 's/^# TYPE \(nv_[a-z_]*\) .*/\1/p' "$work/metrics" | sort) <(sed "/^## The gateway/,\$d" ops/manual/reference/metrics.md | grep '^| `nv_' | cut -d'|' -f2 | grep -o 'nv_[a-z_]*' | sort)
 }
 ok "the page has each of Triton's names that is served" tabled
 

@@ -27,8 +27,10 @@ static void heard (int at, int before)
     close (at);
     text[n < 0 ? 0 : n] = 0;
     const char *line = strstr (text, " leaves ");
-    assert_true (line && sscanf (line, " leaves %*s after %*f s: %u batches, %u hits (%u held), %lf",
-                                 &n_batch, &n_hit, &n_held, &engine_s) == 4);
+    assert_non_null (line);
+    assert_int_equal (sscanf (line, " leaves %*s after %*f s: %u batches, %u hits (%u held), %lf",
+                              &n_batch, &n_hit, &n_held, &engine_s),
+                      4);
     assert_int_equal (n_batch, N_BATCH);
     assert_int_equal (n_hit, N_BATCH * N_HIT);
     assert_int_equal (n_held, 0);
