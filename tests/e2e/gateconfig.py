@@ -1,6 +1,6 @@
 """gateconfig.py - models whose config.pbtxt gives them other shapes, labels and batches than their files have.
 
-usage: gateconfig.py PART FOLDER ...      parts are functions below; FOLDER has the repository `models`
+usage: gateconfig.py PART[,PART...] FOLDER ...      parts are functions below; FOLDER has the repository `models`
 """
 import base64
 import glob
@@ -319,4 +319,5 @@ def judged(work, address):
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]](*sys.argv[2:])
+    for part in sys.argv[1].split(","):
+        globals()[part](*sys.argv[2:])
