@@ -2,9 +2,9 @@
 
 usage: gatehand.py loading HTTP                          the model m is being loaded
        gatehand.py queue PROCESS HTTP GRPC               it is ended while connections wait to be accepted
-       gatehand.py restart passed|reuse WIREMILL MODEL FOLDER TIMES
+       gatehand.py restart passed|reuse WIREMILL MODEL FOLDER TIMES RATE
                                                          gateways follow each other on sockets that are passed to them as
-                                                         systemd does it, or by --reuse-port, at 1,000 requests a second
+                                                         systemd does it, or by --reuse-port, at RATE requests a second
 """
 import json
 import os
@@ -21,7 +21,6 @@ from framing import DATA, GOAWAY, GREETING, HEADERS, LIVE, USUAL, frame, heads, 
 from gatemodels import call
 
 READY = tuple((name, "/inference.GRPCInferenceService/ServerReady" if name == ":path" else value) for name, value in USUAL)
-RATE = 1000
 
 
 def infer_request(side, *lines):
@@ -97,13 +96,13 @@ def queue():
 # ---- a restart -----------------------------------------------------------------------------------
 
 class Load:
-    """Threads that ask at RATE requests a second together, each on connections of its own kind."""
+    """Threads that ask at `rate` requests a second together, each on connections of its own kind."""
 
-    def __init__(self, web, grpc, side):
+    def __init__(self, web, grpc, side, rate):
         self.web, self.grpc, self.ask = web, grpc, infer_request(side)
         self.wrong, self.n, self.ends = [], 0, False
         kinds = 8 * [self.fresh] + 4 * [self.kept] + 4 * [self.calls]
-        self.threads = [threading.Thread(target=self.run, args=(kind, len(kinds) / RATE)) for kind in kinds]
+        self.threads = [threading.Thread(target=self.run, args=(kind, len(kinds) / rate)) for kind in kinds]
         self.begun = time.monotonic()
         for thread in self.threads:
             thread.start()
@@ -185,7 +184,7 @@ def until(condition, process, what):
 
 
 def restart():
-    how, program, model, folder, times = *sys.argv[2:6], int(sys.argv[6])
+    how, program, model, folder, times, rate = *sys.argv[2:6], *map(int, sys.argv[6:8])
     listeners = []
     for _ in range(2):
         one = socket.socket()
@@ -234,7 +233,7 @@ def restart():
     try:
         running.append(start(0))
         until(lambda: is_ready(running[0]), running[0], "the first gateway does not become ready")
-        load = Load(web, grpc, side)
+        load = Load(web, grpc, side, rate)
         for i in range(times):
             before = load.n
             running.append(start(i + 1))

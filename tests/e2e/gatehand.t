@@ -9,7 +9,7 @@ make_model "${small}1" || bail "no model"
 model=$made/model-${small}1.wmm
 python=build/venv/bin/python
 run () { timeout 900 $python tests/e2e/gatehand.py "$@"; } # part, arguments...
-times=$(size 1 20 100)
+times=$(size 1 20 100) rate=$(size 200 1000 1000) # restarts; requests a second
 
 # The gateway starts programs beside its own: `wiremill` is one that waits while $work/hold is there.
 mkdir "$work/bin"
@@ -37,7 +37,7 @@ ends () { wait $gateway; }
 ok "... and it has ended" ends
 for how in passed $(size '' reuse reuse); do
     ok "another gateway takes over ($how), and no request is refused" \
-        run restart $how "$bin/wiremill" "$model" "$work" "$times"
+        run restart $how "$bin/wiremill" "$model" "$work" "$times" "$rate"
     sed -n '/a second, none refused/s/^/# /p' "$work/output"
 done
 done_testing
