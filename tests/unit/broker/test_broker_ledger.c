@@ -54,6 +54,25 @@ static void everything (void **state)
     assert_null (strstr (text, "batch 1 "));
 }
 
+/* A result of an input that is held, or written, is no row: the input has no need of it, and a row
+   would stay until the input is kicked.  */
+static void closed_inputs (void **state)
+{
+    (void) state;
+    start ();
+    campaign ();
+    input (1, "/data/a.h5");
+    wm_record_t record = with (WM_RECORD_HELD, 1, WM_ALL, 0, 0, "truncated file");
+    record_it (&record);
+    commit ();
+    result (1, 0, 0, 0);
+    commit ();
+    stop ();
+    shell ("python3 -c 'import sqlite3, sys; "
+           "sys.exit (sqlite3.connect (\"ledger.db\").execute (\"select count (*) from batch\")"
+           ".fetchone ()[0])'");
+}
+
 /* A second attempt to catch up begins with nothing pending: what an earlier one applied is in the
    journal, or was never durable.  */
 static void catch_up_begins_again (void **state)
@@ -429,6 +448,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         TEST (everything),
+        TEST (closed_inputs),
         TEST (kicked),
         TEST (kick_lost),
         TEST (counters),
