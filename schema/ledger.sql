@@ -203,7 +203,9 @@ WITH status (code, word) AS (VALUES (1, 'bad time'), (2, 'bad wire'), (3, 'bad p
      some (input, path, event, batch, hits, code, why) AS (
 SELECT id, path, NULL, NULL, NULL, code, text FROM input WHERE state = 3
 UNION ALL
-SELECT id, path, NULL, NULL, n_held, NULL, code || ' of its batches are held' FROM input WHERE state = 2 AND n_held > 0
+SELECT id, path, NULL, NULL, n_held, NULL,
+       CASE WHEN code > 0 THEN code || ' of its batches are held' ELSE 'some of its hits are held: its output has their statuses' END
+  FROM input WHERE state = 2 AND n_held > 0
 UNION ALL
 SELECT b.input, i.path, nullif (b.event, 4294967295), nullif (b.batch, 4294967295), b.n_hit, b.code, b.text
   FROM batch b JOIN input i ON i.id = b.input WHERE b.state = 2)

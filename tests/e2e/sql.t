@@ -90,4 +90,14 @@ kill $broker
 ends () { wait $broker && [ ! -e "$out$beside/ledger-copy.db" ]; }
 ok "it ends, and leaves no copy" ends
 ok "... and all is as it was" all_same
+
+# Of a file that is written, one hit held.
+one_held () # no batch of it is
+{
+    cp "$made/two.h5" "$work/one.h5" && build/venv/bin/python -c 'import sys, h5py
+h5py.File(sys.argv[1], "r+")["hit_table/wire"][0] = 1000000' "$work/one.h5" &&
+        exits 3 "$bin/wiremill" run --quiet --model "$made/model-${small}1.wmm" --output "$work/one" "$work/one.h5" &&
+        keep "$bin/wiremill" sql "$work/one" "select hits, why from held" && says '^ *1 +some of its hits are held: its output has'
+}
+[ ! -x build/venv/bin/python ] || ok "held has the hits of a file that is written" one_held
 done_testing
