@@ -306,6 +306,7 @@ ops/process/wm_command.c type this => left
 ops/campaign/wm_processes.c `wiremill status %s` => (a campaign of another user)
 ops/campaign/wm_processes.c type the same => (workers that the broker sends away: liar.t)
 ops/workflow/wm_workflow.c type the same => (files that no producer has tried: justin.t)
+producer/session/wm_produce_confine.c `wiremill help confinement` => (a page, which doc.t asks for)
 producer/session/wm_produce_write.c --retry-held keeps => edited
 schema/wm_wait.h `wiremill produce` => (a command that is known to its user)
 schema/wm_wait.h `wiremill resume` => why-resume
