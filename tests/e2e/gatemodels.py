@@ -284,7 +284,7 @@ def whole(_, address):
     status, _, data = call(address, "POST", "/v2/models/whole/infer", x.tobytes(), bare)
     assert status == 200 and data[-140:] == found.tobytes(), data[:300]
     status, _, data = call(address, "POST", "/v2/models/typed/infer", x.tobytes(), bare)
-    assert status == 400 and b"model 'typed' has 6 inputs: send JSON" in data, data
+    assert status == 400 and b"got 6 inputs in 'typed' model configuration: send JSON" in data, data
     error = infer(address, "whole", [("x", "FP32", x[:6])], code=400)
     assert error == "unexpected shape for input 'x' for model 'whole'. Expected [7,12], got [6,12]", error
 
