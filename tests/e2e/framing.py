@@ -123,7 +123,7 @@ GOOD = {
     "Content-Length": head(b"Content-Length: 2") + b"{}",
     "Content-Length with zeros and blanks": head(b"Content-Length: \t 002 ") + b"{}",
     "no blank behind the colon": head(b"Content-Length:2") + b"{}",
-    "chunks": chunked(b"1\r\n[\r\n01\r\n]\r\n" + LAST),
+    "chunks": chunked(b"1\r\n{\r\n01\r\n}\r\n" + LAST),
     "Chunked in capitals": head(b"TRANSFER-ENCODING: Chunked") + b"2\r\n{}\r\n" + LAST,
     "a chunk's extension": chunked(b'2;x="y"\r\n{}\r\n0;z\r\n\r\n'),
     "a trailer": chunked(b"2\r\n{}\r\n0\r\nX: y\r\n\r\n"),
