@@ -37,7 +37,8 @@
      I4   A batch has at most two leases. From COMMITTING on it has none, and no payload.
      I5   The budget is the sum of the NEEDs reserved and of all payloads here and in flight, each
           once. Nothing is asked for that does not fit.
-     I6   A payload counts until its worker has shown that it received the TASK.
+     I6   A payload counts until its worker has shown that it received the TASK. (An answer names a
+          batch: one that crosses a REVOKE and the TASK of the same batch shows the later one.)
      I7   A session sends at most as many BATCHes as it was sent NEEDs.
      I8   A worker is sent at most as many TASKs as it gave credit for.
      I9   A batch is held only for failures of its own on workers, or because two results differ.

@@ -179,6 +179,7 @@ typedef struct packet_t {
     int64_t at_ms;
     size_t header_bytes, bytes, data_bytes; /* bytes: as the payload pretends */
     bool has_payload;
+    bool is_again;   /* TASK of a batch that this worker was told to drop before */
     uint64_t number; /* of messages sent before over this link */
     wm_msg_type_t type;
     uint8_t data[]; /* header, then payload */
@@ -210,6 +211,8 @@ typedef struct {
     bool mourned;                /* its end was counted among what may be blamed */
     int64_t heard_ms;            /* of the core's time: its last message */
     uint32_t n_failed;           /* NACKs of its leases, one after another */
+    wm_key_t revoked[8]; /* the last of its REVOKEs */
+    uint32_t n_revoked;
     int64_t owed_ms, starved_ms; /* since when its producer owes a BATCH, is not asked; 0: not so */
 } link_t;
 

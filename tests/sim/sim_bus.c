@@ -151,6 +151,18 @@ link_t *link_open (peer_t *peer)
     return NULL;
 }
 
+/* Whether this is a TASK of a batch that this worker was told to drop. Notes each REVOKE.  */
+static bool is_again (link_t *link, const wm_msg_t *msg)
+{
+    const uint32_t most = sizeof link->revoked / sizeof *link->revoked;
+    if (msg->type == WM_MSG_REVOKE)
+        link->revoked[link->n_revoked++ % most] = msg->key;
+    for (uint32_t i = 0; msg->type == WM_MSG_TASK && i < link->n_revoked && i < most; i++)
+        if (memcmp (&link->revoked[i], &msg->key, sizeof msg->key) == 0)
+            return true;
+    return false;
+}
+
 void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, size_t data_bytes,
                 size_t bytes)
 {
@@ -170,6 +182,7 @@ void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, si
                           .bytes = bytes,
                           .data_bytes = data_bytes,
                           .has_payload = has_payload,
+                          .is_again = !up && is_again (link, msg),
                           .number = link->n_sent[up]++,
                           .type = msg->type };
     if (msg->type == WM_MSG_BATCH && sim.faults.slow_link_ms)

@@ -701,15 +701,16 @@ static void check_event (const event_t *event)
     }
 }
 
-/* Payloads in the queue to a worker are in the budget. (Not so where an answer to an event seems to
-   show the receipt of another of its number: answers name no bytes.) (I6)  */
+/* Payloads in the queue to a worker are in the budget. (Not so where an answer seems to show the
+   receipt of another TASK of its key: of an event that has its number from an earlier one, or of a
+   batch that the worker had, was told to drop, and is sent again.) (I6)  */
 static void check_queue (const link_t *link, const session_t *session)
 {
     uint64_t queued = 0, counted = 0;
     if (!session || session->role != WM_ROLE_WORKER || sim.reuses)
         return;
     for (const packet_t *packet = link->down.head; packet; packet = packet->next)
-        queued += packet->type == WM_MSG_TASK ? packet->bytes : 0;
+        queued += packet->type == WM_MSG_TASK && !packet->is_again ? packet->bytes : 0;
     for (uint64_t n = session->received + 1; n <= session->sent; n++)
         counted += session->in_flight[n % WM_CREDIT_MAX]->bytes;
     if (queued > counted)
