@@ -68,39 +68,6 @@ static const char *no_input (const char *path)
     }
 }
 
-static uint64_t little_endian (const uint8_t *bytes, unsigned n)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < n && i < 8; i++)
-        value |= (uint64_t) bytes[i] << 8 * i;
-    return value;
-}
-
-/* Whether a driver's block that a superblock of version 0 or 1 names lies in the file and is small:
-   libhdf5 1.10 allocates whatever length it states, up to 4 GiB. (HDF5 File Format Specification,
-   II.A and II.B.)  */
-static bool has_sane_driver (int fd)
-{
-    enum { SIZES = 13, ADDRESSES = 24, LENGTH = 4, HEAD = 16, LONGEST = 1024 };
-    uint8_t block[128];
-    for (off_t at = 0; pread (fd, block, sizeof block, at) >= ADDRESSES; at = at ? 2 * at : 512) {
-        if (memcmp (block, "\211HDF\r\n\032\n", 8) != 0)
-            continue;
-        const unsigned width = block[SIZES];
-        if (block[8] > 1 || width < 2 || width > 8)
-            return true; /* another version, or one that the library refuses */
-        const uint8_t *address = block + ADDRESSES + (block[8] == 1 ? 4 : 0);
-        const uint64_t base = little_endian (address, width),
-                       driver = little_endian (address + 3 * width, width),
-                       undefined = UINT64_MAX >> (64 - 8 * width);
-        if (driver == undefined)
-            return true;
-        return pread (fd, block, HEAD, (off_t) (base + driver)) == HEAD &&
-               little_endian (block + LENGTH, 4) <= LONGEST;
-    }
-    return true;
-}
-
 wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
 {
     if (!wm_h5_has_room (WM_H5_ROOM_BYTES)) {
@@ -112,7 +79,6 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
     const int fd = wm_file_open (path, &bytes, error);
     if (fd < 0)
         return NULL;
-    const bool is_sane = has_sane_driver (fd);
     close (fd);
     wm_h5_t *self = calloc (1, sizeof *self);
     if (!self || !(self->path = strdup (path))) {
@@ -123,10 +89,10 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
     self->file_bytes = bytes;
     hid_t access = H5Pcreate (H5P_FILE_ACCESS);
     H5Pset_evict_on_close (access, true); /* the indexes of chunks of a dataset that is closed */
-    self->file = is_sane ? H5Fopen (path, H5F_ACC_RDONLY, access) : -1;
+    self->file = H5Fopen (path, H5F_ACC_RDONLY, access);
     if (self->file < 0) {
         char reason[WM_H5_REASON_BYTES], end[WM_H5_SHORT_BYTES];
-        const bool is_known = is_sane && wm_h5_reason_file (path, reason);
+        const bool is_known = wm_h5_reason_file (path, reason);
         wm_fault (error, WM_EBATCH, "%.300s: %s", is_known ? wm_h5_short (path, end) : path,
                   is_known ? reason : no_input (path));
         wm_h5_close (&self);
