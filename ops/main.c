@@ -9,7 +9,7 @@ static const char exit_codes[] =
     "   0  all done\n"
     "   1  failure\n"
     "   2  usage; also a file on the command line that does not exist\n"
-    "   3  finished with held events\n"
+    "   3  finished; something is held, or changed (wiremill held)\n"
     "   4  broker unreachable\n"
     "   5  bad model, input or campaign folder\n"
     "   6  the engine asked for cannot run here\n"
