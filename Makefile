@@ -89,10 +89,11 @@ $(MODEL): ops/train/emtrkmichel.onnx
 $(PROFILES): $(B)/share/wiremill/%: ops/%
 	$(Q)mkdir -p $(@D) && cp $< $@
 
-$(PAGES): $(wildcard ops/manual/*/*.md schema/*.md)
+$(PAGES): $(wildcard ops/manual/*/*.md schema/*.md) ops/farm/PROFILES.md ops/CHANGELOG.md
 	$(Q)rm -rf $(@D) && mkdir -p $(@D) && cp -r $(patsubst %,ops/manual/%,start howto explain reference) $(@D)
 	$(Q)for page in FORMATS OUTPUTS SECURITY CONFINEMENT; do \
 	    cp schema/$$page.md $(@D)/reference/$${page,,}.md || exit 1; done
+	$(Q)cp ops/farm/PROFILES.md $(@D)/reference/profiles.md && cp ops/CHANGELOG.md $(@D)/reference/changelog.md
 	$(Q)rm -rf $(@D)/reference/cli && touch $@
 
 define room
