@@ -70,7 +70,7 @@ PROGRAM_ops       := wiremill
 WITH_PROGRAM := broker producer gpuworker ops
 PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve $(B)/bin/wiremill-gateway
 MODEL        := $(B)/share/wiremill/synthetic.onnx
-# Pages that `wiremill help PAGE` prints (ops/help.c); assemble.py knows the names of those of other folders.
+# Pages that `wiremill help PAGE` prints (ops/help.c).
 PAGES        := $(B)/share/wiremill/manual/.made
 PROFILES     := $(patsubst ops/%,$(B)/share/wiremill/%,$(wildcard ops/farm/*.profile))
 
@@ -89,12 +89,10 @@ $(MODEL): ops/train/emtrkmichel.onnx
 $(PROFILES): $(B)/share/wiremill/%: ops/%
 	$(Q)mkdir -p $(@D) && cp $< $@
 
-$(PAGES): $(wildcard ops/manual/*/*.md schema/*.md) ops/farm/PROFILES.md ops/CHANGELOG.md
-	$(Q)rm -rf $(@D) && mkdir -p $(@D) && cp -r $(patsubst %,ops/manual/%,start howto explain reference) $(@D)
-	$(Q)for page in FORMATS OUTPUTS SECURITY CONFINEMENT; do \
-	    cp schema/$$page.md $(@D)/reference/$${page,,}.md || exit 1; done
-	$(Q)cp ops/farm/PROFILES.md $(@D)/reference/profiles.md && cp ops/CHANGELOG.md $(@D)/reference/changelog.md
-	$(Q)rm -rf $(@D)/reference/cli && touch $@
+$(PAGES): $(wildcard ops/manual/*/*.md schema/*.md) ops/farm/PROFILES.md ops/CHANGELOG.md ops/manual/assemble.py \
+    schema/wm_wait.h
+	$(Q)python3 ops/manual/assemble.py $(@D)
+	$(Q)cd $(@D) && rm -rf reference/cli pictures _static conf.py index.md && touch $(@F)
 
 define room
 $(call library,$(1)): $(call objects,$(1))

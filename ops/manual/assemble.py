@@ -1,6 +1,7 @@
 """assemble.py - puts the manual's Markdown together: pages of ops/manual, of schema/, and what the programs print of their tables.
 
-usage: assemble.py BUILD TARGET     TARGET is made again: TARGET/conf.py, TARGET/index.md, ...
+usage: assemble.py TARGET [BUILD]     TARGET is made again: TARGET/conf.py, TARGET/index.md, ...
+BUILD: with the pages of the command line, which its programs print. Without it: what `wiremill help PAGE` shows.
 """
 
 import pathlib
@@ -74,18 +75,8 @@ def filled(text):
     return re.sub(r"^% generated: (\w+)$", lambda match: GENERATED[match.group(1)](), text, flags=re.M)
 
 
-def present_only(index, target):
-    """Drops entries of toctrees whose page is not written yet: it is absent rather than a stub."""
-    lines = []
-    for line in index.splitlines():
-        entry = re.fullmatch(r"(start|howto|explain|reference)/[\w/-]+", line)
-        if not entry or (target / f"{line}.md").exists():
-            lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
-def main():
-    build, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+def pages(target):
+    """The pages themselves, those of other folders among them, with their tables."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(HERE, target, ignore=shutil.ignore_patterns("README.md", "requirements.txt", "*.mk", "assemble.py", "__pycache__"))
     for source, place in INCLUDED.items():
@@ -93,8 +84,13 @@ def main():
         (target / place).write_text(rewritten((ROOT / source).read_text(), source))
     for page in target.glob("*/*.md"):
         page.write_text(filled(page.read_text()))
-    command_line(build / "bin", target / "reference/cli")
-    (target / "index.md").write_text(present_only((target / "index.md").read_text(), target))
+
+
+def main():
+    target = pathlib.Path(sys.argv[1])
+    pages(target)
+    if len(sys.argv) > 2:
+        command_line(pathlib.Path(sys.argv[2]) / "bin", target / "reference/cli")
 
 
 if __name__ == "__main__":

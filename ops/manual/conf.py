@@ -45,5 +45,3 @@ man_pages = [
     ("reference/confinement", "wiremill-confinement", "what the processes that read foreign files may do", "", 7),
     ("start/first-campaign", "wiremill-tutorial", "a first campaign, step by step", "", 7),
 ]
-# Pages that are not written yet are absent from this list, too.
-man_pages = [page for page in man_pages if os.path.exists(os.path.join(os.path.dirname(__file__), page[0] + ".md"))]

@@ -5,6 +5,7 @@
 #include "schema/option/wm_duration.h"
 #include "schema/option/wm_option_private.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,7 +134,7 @@ void wm_verb_help (const wm_verb_t *verb, bool all)
 {
     char title[64];
     const char *heading = NULL, *text = verb->text ? verb->text : "";
-    int n_more = 0;
+    int n_more = 0, n_shown = 0, n_common = 1;
     wm_verb_title (verb, title);
     printf ("%s - %s\n\nusage: %s [OPTIONS]%s%s\n\n%.*s", title, verb->summary, title,
             verb->rest ? " " : "", verb->rest ? verb->rest : "", (int) examples (text), text);
@@ -147,7 +148,11 @@ void wm_verb_help (const wm_verb_t *verb, bool all)
             printf ("\n%s\n", heading);
         heading = NULL;
         print_option (o);
+        n_shown++;
     }
+    for (const char *at = verb->common; at && *at; at++)
+        n_common += *at == ' ';
+    assert (all || !verb->common || n_shown == n_common); /* each name is an option's */
     if (n_more)
         printf ("\n%s --help-all lists %d options more.\n", title, n_more);
     if (takes_time (verb))

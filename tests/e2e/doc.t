@@ -83,6 +83,7 @@ topics ()
         "$bin/wiremill" help "$page" >"$work/page" && grep -q '^# ' "$work/page" && ! grep -E '\]\(|^```' "$work/page" ||
             { echo "help $page"; return 1; }
     done
+    "$bin/wiremill" help waits | grep -q '^| disk full (output) | critical' || { echo "help waits has no table"; return 1; }
     refused 2 "no verb and no page 'nopage'" "$bin/wiremill" help nopage
 }
 ok "help PAGE prints pages of the manual" topics

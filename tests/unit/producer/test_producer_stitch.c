@@ -117,7 +117,7 @@ static void a_plane_without_memory_is_refused (void **state)
 #ifdef __SANITIZE_ADDRESS__
     skip ();
 #endif
-    const uint32_t n = 1u << 27; /* a GiB an axis, which nobody writes */
+    const uint32_t n = 1u << 27; /* a GiB for each axis: more than any writer has */
     const wm_stitch_t size = { 4, 4, 3, 5 };
     struct rlimit usual, tight;
     unsigned long pages = 0;
