@@ -1,5 +1,6 @@
-/* wm_any_engine_private.h - the inside of the engine for any CNN: wm_any.c makes it and runs its
-   steps, wm_any_chunks.c takes patches through it, a fixed number at a time, over two slots.
+/* wm_any_engine_private.h - the inside of the engine for any CNN: wm_any.c makes it,
+   wm_any_steps.c runs its steps, wm_any_chunks.c takes patches through it, a fixed number at a
+   time, over two slots.
 
      load stream   patches to d_source: out of a plane's image on the device (wm_cuda_plane.h), or
                    copied from the caller's memory if it is lent, else from the chunk's
@@ -20,6 +21,8 @@
 #include "kernels/patch/wm_image.h"
 
 #define WM_CHUNK_SLOTS 2u
+#define WM_ANY_HEADROOM 4   /* between values of test patches and the end of half's range */
+#define WM_ANY_TINY 0x1p-12 /* half is off by 2^-13 of this, as it may be of any value */
 
 /* Hits of a job in a chunk.  */
 typedef struct {
@@ -64,8 +67,17 @@ typedef struct {
     uint16_t *d_half; /* the constants */
 } wm_any_t;
 
-/* Queues a chunk's work: patches of d_source to scores of h_scores (wm_any.c).  */
+/* Flags of a launch: rows that are held, and those in doubt by each buffer that matters.  */
+uint32_t wm_any_flags (const wm_any_t *self);
+
+/* Returns whether a step leaves a buffer of the net as it will be read: of those that fill one
+   together (Concat) and follow each other, the last does.  */
+bool wm_any_leaves (const wm_any_net_t *net, uint32_t index);
+
+/* Queue a chunk's work: patches of d_source to scores of h_scores. By the chunk's graph if it has
+   one, or step by step.  */
 wm_gpu_text_t wm_any_start (wm_any_t *self, wm_any_chunk_t *chunk);
+wm_gpu_text_t wm_any_start_steps (wm_any_t *self, wm_any_chunk_t *chunk);
 
 /* Streams, events and memory of both slots, and the plane's if it lays; patches are 0.  */
 wm_gpu_text_t wm_chunks_open (wm_any_t *self);

@@ -1,4 +1,5 @@
-/* wm_any_private.h - what the two files that lower any CNN share. Private to them.  */
+/* wm_any_private.h - what the files that lower any CNN share: wm_any_net.c walks, wm_any_ops.c
+   has the operators, wm_any_walk.c what both need. Private to them.  */
 #ifndef WM_ANY_PRIVATE_H
 #define WM_ANY_PRIVATE_H
 
@@ -36,6 +37,7 @@ typedef struct {
 /* All of these return false, or NULL, after a fault was set.  */
 bool wm_any_refuse (wm_any_walk_t *self, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
+bool wm_any_no_memory (wm_any_walk_t *self);
 float *wm_any_constants (wm_any_walk_t *self, size_t n, size_t *at); /* n of them, zeros */
 wm_any_step_t *wm_any_step (wm_any_walk_t *self, wm_any_kind_t kind, uint32_t from);
 bool wm_any_buffer (wm_any_walk_t *self, uint32_t size, uint32_t *buffer);

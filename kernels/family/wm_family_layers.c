@@ -190,12 +190,6 @@ bool wm_family_matmul (family_t *self, state_t *out)
     return add_dense (self, wm_family_constant (self, 1), 0, 1, out);
 }
 
-float wm_family_float (const family_t *self, const char *name, float otherwise)
-{
-    const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, name);
-    return a && a->has_f ? a->f : otherwise;
-}
-
 bool wm_family_gemm (family_t *self, state_t *out)
 {
     if (wm_onnx_int (self->node, "transA", 0))

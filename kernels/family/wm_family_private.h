@@ -2,7 +2,7 @@
 
    wm_family.c walks the graph and reports the result, wm_family_layers.c makes layers,
    wm_family_affine.c adds constants and activations to them, wm_family_curve.c finds activations
-   that exporters write as several nodes.  */
+   that exporters write as several nodes; wm_family_node.c is below them all.  */
 #ifndef WM_FAMILY_PRIVATE_H
 #define WM_FAMILY_PRIVATE_H
 

@@ -8,14 +8,9 @@
 #define LOOKS 64     /* values that are followed from a port */
 #define MOST (1 << 20)
 
-static const char *text (const char *s)
-{
-    return s ? s : "";
-}
-
 static bool is_own (const Onnx__NodeProto *node)
 {
-    return !*text (node->domain) || !strcmp (node->domain, "ai.onnx");
+    return !*wm_onnx_text (node->domain) || !strcmp (node->domain, "ai.onnx");
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -83,7 +78,7 @@ int wm_draw_shape (wm_drawer_t *self, const char *name, int64_t dim[WM_DRAW_DIMS
             return (int) constant->n_dims;
         }
         for (size_t i = 0; i < g->n_value_info; i++)
-            if (!strcmp (text (g->value_info[i]->name), name))
+            if (!strcmp (wm_onnx_text (g->value_info[i]->name), name))
                 return dims_of (g->value_info[i], dim);
         const int64_t v = wm_onnx_find (self->onnx, name);
         const Onnx__NodeProto *node = v < 0 ? NULL : self->onnx->value[v].node;
@@ -543,11 +538,11 @@ static void look_among (way_t *self, const Onnx__NodeProto *const *node, size_t 
                 continue;
             look_among (self, (const Onnx__NodeProto *const *) g->node, g->n_node, name, trace);
             for (size_t o = 0; o < g->n_output && o < node[i]->n_output; o++)
-                if (!strcmp (text (g->output[o]->name), name))
+                if (!strcmp (wm_onnx_text (g->output[o]->name), name))
                     look (self, node[i]->output[o], trace);
             for (size_t k = 2; !strcmp (wm_onnx_op (node[i]), "Loop") && k < node[i]->n_input; k++)
                 if (!strcmp (node[i]->input[k], name) && k < g->n_input)
-                    look (self, text (g->input[k]->name), trace);
+                    look (self, wm_onnx_text (g->input[k]->name), trace);
         }
     }
 }

@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *text (const char *s)
-{
-    return s ? s : "";
-}
-
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static int by_name (const void *a, const void *b)
@@ -21,7 +16,7 @@ static int by_name (const void *a, const void *b)
 
 static wm_flow_value_t *find (const wm_flow_t *self, const char *name)
 {
-    const wm_flow_value_t key = { .name = text (name) };
+    const wm_flow_value_t key = { .name = wm_onnx_text (name) };
     return *key.name && self->n_value
                ? bsearch (&key, self->value, self->n_value, sizeof key, by_name)
                : NULL;
@@ -106,7 +101,7 @@ static bool list_values (wm_flow_t *self, wm_arena_t *arena)
     for (size_t g = 0; g < self->n_graph; g++) {
         const Onnx__GraphProto *graph = self->graph[g];
         for (size_t i = 0; i < graph->n_input; i++)
-            self->value[n++].name = text (graph->input[i]->name);
+            self->value[n++].name = wm_onnx_text (graph->input[i]->name);
         for (size_t i = 0; i < graph->n_node; i++)
             for (size_t o = 0; o < graph->node[i]->n_output; o++)
                 self->value[n++].name = graph->node[i]->output[o];
@@ -186,7 +181,7 @@ static const struct {
    sizes add to them.  */
 static unsigned results_of (const wm_flow_t *self, const Onnx__NodeProto *node)
 {
-    const char *op = wm_onnx_op (node), *domain = text (node->domain);
+    const char *op = wm_onnx_op (node), *domain = wm_onnx_text (node->domain);
     const bool is_known = !*domain || !strcmp (domain, "ai.onnx") || !strcmp (domain, "tensorflow"),
                is_where = !strcmp (op, "Where") && node->n_input == 1; /* TensorFlow's NonZero */
     unsigned bits = 0, sizes = 0;
@@ -230,7 +225,7 @@ static bool pass_inside (wm_flow_t *self, const Onnx__NodeProto *node,
                          const Onnx__GraphProto *graph, unsigned *bits)
 {
     const bool is_loop = !strcmp (wm_onnx_op (node), "Loop"),
-               has_limit = node->n_input > 0 && *text (node->input[0]);
+               has_limit = node->n_input > 0 && *wm_onnx_text (node->input[0]);
     unsigned all = inner_results (self, graph), turns = 0;
     bool any = false;
     for (size_t k = 0; k < node->n_input; k++)
@@ -285,7 +280,7 @@ wm_fault_t wm_flow_find (wm_flow_t *self, wm_onnx_t *onnx, const wm_port_t *port
     if (!list_graphs (self, &onnx->arena) || !list_values (self, &onnx->arena))
         return wm_fault (error, WM_EHOST, "%s: no memory to follow its values", onnx->path);
     for (size_t i = 0; i < onnx->graph->n_input; i++) {
-        const char *name = text (onnx->graph->input[i]->name);
+        const char *name = wm_onnx_text (onnx->graph->input[i]->name);
         const int64_t v = wm_onnx_find (onnx, name);
         if (v >= 0 && !onnx->value[v].initializer)
             add (self, name, bits_of_port (name, port, n_port));

@@ -5,127 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *text (const char *s)
-{
-    return s ? s : "";
-}
-
-void *wm_graphdef_take (wm_rewriter_t *self, uint64_t n, size_t size)
-{
-    void *memory = wm_arena_take (&self->onnx->arena, n ? n : 1, size);
-    self->onnx->arena.failed |= !memory;
-    return memory;
-}
-
-/* ---- names ----------------------------------------------------------------------------------- */
-
-static int by_name (const void *a, const void *b)
-{
-    return strcmp (text (((const wm_named_t *) a)->node->name),
-                   text (((const wm_named_t *) b)->node->name));
-}
-
-/* The node of an input "name", "name:1" or "^name", and which output of it is meant.  */
-wm_named_t *wm_graphdef_find (const wm_rewriter_t *self, const char *input, uint32_t *output)
-{
-    char name[1024];
-    input += *input == '^';
-    const char *colon = strrchr (input, ':');
-    size_t length = colon ? (size_t) (colon - input) : strlen (input);
-    *output = 0;
-    if (length >= sizeof name)
-        return NULL;
-    if (colon) {
-        char *end;
-        unsigned long k = strtoul (colon + 1, &end, 10);
-        if (*end || end == colon + 1 || k > 1024)
-            return NULL;
-        *output = (uint32_t) k;
-    }
-    snprintf (name, sizeof name, "%.*s", (int) length, input);
-    Graphdef__Node node = { .name = name };
-    wm_named_t key = { .node = &node };
-    return bsearch (&key, self->named, self->n_named, sizeof key, by_name);
-}
-
-const Graphdef__Value *wm_graphdef_attr (const Graphdef__Node *node, const char *key)
-{
-    for (size_t i = 0; i < node->n_attr; i++)
-        if (!strcmp (text (node->attr[i]->key), key))
-            return node->attr[i]->value;
-    return NULL;
-}
-
-char *wm_graphdef_name (wm_rewriter_t *self, const char *part)
-{
-    const char *own = text (self->from->name);
-    size_t bytes = strlen (own) + strlen (part) + 2;
-    char *made = wm_graphdef_take (self, bytes, 1);
-    if (made)
-        snprintf (made, bytes, *part ? "%s|%s" : "%s", own, part);
-    return made ? made : (char *) "";
-}
-
-int wm_graphdef_type (int32_t type)
-{
-    static const uint8_t onnx[] = {
-        [1] = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT,   [2] = ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE,
-        [3] = ONNX__TENSOR_PROTO__DATA_TYPE__INT32,   [4] = ONNX__TENSOR_PROTO__DATA_TYPE__UINT8,
-        [9] = ONNX__TENSOR_PROTO__DATA_TYPE__INT64,   [10] = ONNX__TENSOR_PROTO__DATA_TYPE__BOOL,
-        [19] = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16
-    };
-    return type > 0 && (size_t) type < sizeof onnx ? onnx[type] : 0;
-}
-
-/* ---- inputs and outputs ---------------------------------------------------------------------- */
-
-static Onnx__ValueInfoProto *port (wm_rewriter_t *self, char *called, const Graphdef__Shape *shape,
-                                   int type)
-{
-    Onnx__ValueInfoProto *info = wm_graphdef_take (self, 1, sizeof *info);
-    Onnx__TypeProto *kind = wm_graphdef_take (self, 1, sizeof *kind);
-    Onnx__TypeProto__Tensor *tensor = wm_graphdef_take (self, 1, sizeof *tensor);
-    Onnx__TensorShapeProto *to = wm_graphdef_take (self, 1, sizeof *to);
-    size_t n = shape && !shape->unknown_rank ? shape->n_dim : 0;
-    Onnx__TensorShapeProto__Dimension *dim = wm_graphdef_take (self, n, sizeof *dim);
-    if (!info || !kind || !tensor || !to || !dim ||
-        !(to->dim = wm_graphdef_take (self, n, sizeof *to->dim)))
-        return NULL;
-    onnx__value_info_proto__init (info);
-    onnx__type_proto__init (kind);
-    onnx__type_proto__tensor__init (tensor);
-    Onnx__TensorShapeProto__Dimension **list = to->dim;
-    onnx__tensor_shape_proto__init (to);
-    to->dim = list;
-    to->n_dim = n;
-    for (size_t d = 0; d < n; d++) {
-        onnx__tensor_shape_proto__dimension__init (list[d] = &dim[d]);
-        dim[d].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        dim[d].dim_value = shape->dim[d]->size;
-    }
-    info->name = called;
-    info->type = kind;
-    kind->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    kind->tensor_type = tensor;
-    tensor->has_elem_type = 1;
-    tensor->elem_type = type;
-    tensor->shape = to;
-    return info;
-}
-
-void wm_graphdef_input (wm_rewriter_t *self)
-{
-    const Graphdef__Value *type = wm_graphdef_attr (self->from, "dtype"),
-                          *shape = wm_graphdef_attr (self->from, "shape");
-    Onnx__GraphProto *g = self->graph;
-    uint32_t ignored;
-    if (!wm_graphdef_find (self, text (self->from->name), &ignored)->read)
-        return; /* a switch that no node reads any more */
-    g->input[g->n_input] = port (self, wm_graphdef_name (self, ""), shape ? shape->shape : NULL,
-                                 wm_graphdef_type (type ? type->type : 0));
-    g->n_input += g->input[g->n_input] != NULL;
-}
-
 /* ---- the graph ------------------------------------------------------------------------------- */
 
 /* Sorts the names, and counts the readers.  */
@@ -137,14 +16,14 @@ static wm_fault_t look_up (wm_rewriter_t *self, const Graphdef__Graph *file, siz
         return WM_OK; /* arena.failed is set */
     for (size_t i = 0; i < file->n_node; i++)
         self->named[self->n_named++].node = file->node[i];
-    qsort (self->named, self->n_named, sizeof *self->named, by_name);
+    qsort (self->named, self->n_named, sizeof *self->named, wm_graphdef_by_name);
     for (size_t i = 1; i < self->n_named; i++)
-        if (!by_name (&self->named[i - 1], &self->named[i]))
+        if (!wm_graphdef_by_name (&self->named[i - 1], &self->named[i]))
             return wm_fault (error, WM_EBATCH, "%s: node '%.100s' is defined twice",
-                             self->onnx->path, text (self->named[i].node->name));
+                             self->onnx->path, wm_onnx_text (self->named[i].node->name));
     for (size_t i = 0; i < self->n_named; i++) { /* "a:1" would be the second output of "a" */
         uint32_t ignored;
-        const char *name = text (self->named[i].node->name);
+        const char *name = wm_onnx_text (self->named[i].node->name);
         if (wm_graphdef_find (self, name, &ignored) != &self->named[i])
             return wm_fault (error, WM_EBATCH,
                              "%s: '%.100s' is no name of a TensorFlow node: a damaged model",
@@ -157,8 +36,8 @@ static wm_fault_t look_up (wm_rewriter_t *self, const Graphdef__Graph *file, siz
             if (!found)
                 return wm_fault (error, WM_EBATCH,
                                  "%s: node '%.100s' (%.60s) reads '%.100s', which nothing makes",
-                                 self->onnx->path, text (file->node[i]->name),
-                                 text (file->node[i]->op), file->node[i]->input[k]);
+                                 self->onnx->path, wm_onnx_text (file->node[i]->name),
+                                 wm_onnx_text (file->node[i]->op), file->node[i]->input[k]);
             found->read = 1;
             if (found->n_output < output + 1)
                 found->n_output = output + 1;
@@ -171,10 +50,10 @@ static bool is_output (const wm_rewriter_t *self, const Graphdef__Node *node)
     static const char *const never[] = { "Assert", "Const", "NoOp", "Placeholder",
                                          "PlaceholderWithDefault" };
     for (size_t k = 0; k < sizeof never / sizeof *never; k++)
-        if (!strcmp (text (node->op), never[k]))
+        if (!strcmp (wm_onnx_text (node->op), never[k]))
             return false;
     uint32_t ignored;
-    const wm_named_t *found = wm_graphdef_find (self, text (node->name), &ignored);
+    const wm_named_t *found = wm_graphdef_find (self, wm_onnx_text (node->name), &ignored);
     return found && !found->read;
 }
 
@@ -194,8 +73,8 @@ static void rewrite_all (wm_rewriter_t *self, const Graphdef__Graph *file, size_
     for (size_t i = 0; i < file->n_node && !self->onnx->arena.failed; i++)
         if (is_output (self, file->node[i])) {
             self->from = file->node[i];
-            g->output[g->n_output] = port (self, wm_graphdef_name (self, ""), NULL,
-                                           ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+            g->output[g->n_output] = wm_graphdef_port (self, wm_graphdef_name (self, ""), NULL,
+                                                       ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
             g->n_output += g->output[g->n_output] != NULL;
         }
 }
@@ -289,7 +168,7 @@ wm_fault_t wm_graphdef_pack (wm_onnx_t *self, const char *const *inner, size_t n
     for (size_t i = 0; i < n_all; i++) {
         uint32_t output;
         Graphdef__Node *node = self->graphdef->node[i];
-        if (wm_graphdef_find (rewriter, text (node->name), &output)->needed)
+        if (wm_graphdef_find (rewriter, wm_onnx_text (node->name), &output)->needed)
             left.node[left.n_node++] = node;
     }
     if (left.n_node == n_all && !n)

@@ -12,11 +12,6 @@ enum { DT_FLOAT = 1, DT_DOUBLE = 2, DT_INT32 = 3, DT_INT64 = 9, DT_BOOL = 10, DT
 
 #define STEPS_MAX 64 /* of a walk back along nodes that hand on their first input */
 
-static const char *text (const char *s)
-{
-    return s ? s : "";
-}
-
 /* ---- reading the file
    ------------------------------------------------------------------------- */
 
@@ -52,7 +47,7 @@ static const Graphdef__Tensor *constant (const wm_rewriter_t *self, const char *
         const wm_named_t *found = wm_graphdef_find (self, input, &output);
         if (!found || output)
             return NULL;
-        const char *op = text (found->node->op);
+        const char *op = wm_onnx_text (found->node->op);
         const Graphdef__Value *value = wm_graphdef_attr (found->node, "value");
         if (!strcmp (op, "Const"))
             return value ? value->tensor : NULL;
@@ -206,9 +201,9 @@ static char *permuted (wm_rewriter_t *self, char *value, char *into, int64_t a, 
 static void keep (wm_rewriter_t *self)
 {
     Onnx__NodeProto *node =
-        emit (self, text (self->from->op), wm_graphdef_name (self, ""), NULL, NULL, NULL);
+        emit (self, wm_onnx_text (self->from->op), wm_graphdef_name (self, ""), NULL, NULL, NULL);
     uint32_t ignored;
-    const wm_named_t *found = wm_graphdef_find (self, text (self->from->name), &ignored);
+    const wm_named_t *found = wm_graphdef_find (self, wm_onnx_text (self->from->name), &ignored);
     uint32_t n = found && found->n_output > 1 ? found->n_output : 1;
     char **out = wm_graphdef_take (self, n, sizeof *out);
     if (!node || !out)
@@ -249,9 +244,9 @@ static void rewrite_square (wm_rewriter_t *self)
 
 static void rewrite_unary (wm_rewriter_t *self)
 {
-    Onnx__NodeProto *node =
-        emit (self, text (self->from->op), wm_graphdef_name (self, ""), self->in[0], NULL, NULL);
-    if (!strcmp (text (self->from->op), "Softmax"))
+    Onnx__NodeProto *node = emit (self, wm_onnx_text (self->from->op), wm_graphdef_name (self, ""),
+                                  self->in[0], NULL, NULL);
+    if (!strcmp (wm_onnx_text (self->from->op), "Softmax"))
         set_int (self, node, "axis", -1);
 }
 
@@ -314,7 +309,7 @@ static void rewrite_relu6 (wm_rewriter_t *self)
 static void rewrite_batchnorm (wm_rewriter_t *self)
 {
     uint32_t ignored;
-    const wm_named_t *found = wm_graphdef_find (self, text (self->from->name), &ignored);
+    const wm_named_t *found = wm_graphdef_find (self, wm_onnx_text (self->from->name), &ignored);
     const Graphdef__Value *training = wm_graphdef_attr (self->from, "is_training");
     int first = attr_is (self->from, "data_format", "NCHW");
     char **in = wm_graphdef_take (self, 5, sizeof *in);
@@ -343,7 +338,7 @@ static void rewrite_rsqrt (wm_rewriter_t *self)
 
 static void rewrite_arithmetic (wm_rewriter_t *self)
 {
-    const char *op = text (self->from->op);
+    const char *op = wm_onnx_text (self->from->op);
     emit (self, !strcmp (op, "RealDiv") ? "Div" : op, wm_graphdef_name (self, ""), self->in[0],
           self->in[1], NULL);
 }
@@ -389,7 +384,7 @@ static void rewrite_axes (wm_rewriter_t *self)
 {
     int64_t axis[8];
     size_t n = integers (self, self->in[1], axis);
-    const char *op = text (self->from->op);
+    const char *op = wm_onnx_text (self->from->op);
     if (!n)
         keep (self);
     else if (!strcmp (op, "Transpose"))
@@ -458,7 +453,7 @@ static void rewrite_pack (wm_rewriter_t *self)
 
 static void rewrite_concat (wm_rewriter_t *self)
 {
-    int v2 = !strcmp (text (self->from->op), "ConcatV2");
+    int v2 = !strcmp (wm_onnx_text (self->from->op), "ConcatV2");
     int64_t axis[8];
     if (integers (self, self->in[v2 ? self->n_in - 1 : 0], axis) != 1) {
         keep (self);
@@ -505,7 +500,7 @@ static bool is_live (const wm_rewriter_t *self, const char *input)
         const wm_named_t *found = wm_graphdef_find (self, input, &output);
         if (!found || !found->node->n_input)
             return false;
-        if (!strcmp (text (found->node->op), "Switch"))
+        if (!strcmp (wm_onnx_text (found->node->op), "Switch"))
             return found->node->n_input > 1 && integers (self, found->node->input[1], phase) == 1 &&
                    (phase[0] != 0) == (output == 1);
         input = found->node->input[0];
@@ -676,7 +671,7 @@ static void take_inputs (wm_rewriter_t *self, const Graphdef__Node *node)
 
 void wm_graphdef_rewrite (wm_rewriter_t *self, const Graphdef__Node *node)
 {
-    const char *op = text (node->op);
+    const char *op = wm_onnx_text (node->op);
     if (!strcmp (op, "NoOp"))
         return;
     take_inputs (self, node);

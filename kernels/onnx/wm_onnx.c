@@ -10,107 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static const char *text (const char *s)
-{
-    return s ? s : "";
-}
-
-const char *wm_onnx_op (const Onnx__NodeProto *node)
-{
-    return text (node->op_type);
-}
-
-const char *wm_onnx_node_name (const Onnx__NodeProto *node)
-{
-    return *text (node->name) || !node->n_output ? text (node->name) : node->output[0];
-}
-
-const Onnx__AttributeProto *wm_onnx_attribute (const Onnx__NodeProto *node, const char *name)
-{
-    for (size_t i = 0; i < node->n_attribute; i++)
-        if (!strcmp (text (node->attribute[i]->name), name))
-            return node->attribute[i];
-    return NULL;
-}
-
-int64_t wm_onnx_int (const Onnx__NodeProto *node, const char *name, int64_t otherwise)
-{
-    const Onnx__AttributeProto *a = wm_onnx_attribute (node, name);
-    return a && a->has_i ? a->i : otherwise;
-}
-
-bool wm_onnx_attribute_is (const Onnx__AttributeProto *a, const char *text)
-{
-    return a && a->has_s && a->s.len == strlen (text) && !memcmp (a->s.data, text, a->s.len);
-}
-
-/* ---- names ----------------------------------------------------------------------------------- */
-
-static int by_name (const void *a, const void *b)
-{
-    return strcmp (((const wm_onnx_value_t *) a)->name, ((const wm_onnx_value_t *) b)->name);
-}
-
-int64_t wm_onnx_find (const wm_onnx_t *self, const char *name)
-{
-    wm_onnx_value_t key = { .name = text (name) };
-    const wm_onnx_value_t *found =
-        self->n_value ? bsearch (&key, self->value, self->n_value, sizeof key, by_name) : NULL;
-    return found ? found - self->value : -1;
-}
-
-static void add_value (wm_onnx_t *self, wm_onnx_value_t value)
-{
-    if (*text (value.name))
-        self->value[self->n_value++] = value;
-}
-
-/* Makes one value of those with one name; the same name from two nodes is refused.  */
-static wm_fault_t merge_values (wm_onnx_t *self, wm_error_t *error)
-{
-    qsort (self->value, self->n_value, sizeof *self->value, by_name);
-    size_t n = 0;
-    for (size_t i = 0; i < self->n_value; i++) {
-        wm_onnx_value_t *last = n ? &self->value[n - 1] : NULL, *v = &self->value[i];
-        if (!last || strcmp (last->name, v->name)) {
-            self->value[n++] = *v;
-            continue;
-        }
-        if (last->node || v->node || (last->initializer && v->initializer))
-            return wm_fault (error, WM_EBATCH, "%s: '%.100s' is defined twice: a damaged model",
-                             self->path, v->name);
-        if (v->initializer)
-            *last = *v;
-    }
-    self->n_value = n;
-    return WM_OK;
-}
-
-static wm_fault_t collect_values (wm_onnx_t *self, wm_error_t *error)
-{
-    const Onnx__GraphProto *g = self->graph;
-    size_t n = g->n_input + g->n_initializer + g->n_sparse_initializer;
-    for (size_t i = 0; i < g->n_node; i++)
-        n += g->node[i]->n_output;
-    self->value = calloc (n ? n : 1, sizeof *self->value);
-    if (!self->value)
-        return wm_fault (error, WM_EHOST, "%s: no memory for %zu names", self->path, n);
-    for (size_t i = 0; i < g->n_input; i++)
-        add_value (self, (wm_onnx_value_t){ .name = g->input[i]->name });
-    for (size_t i = 0; i < g->n_initializer; i++)
-        add_value (self, (wm_onnx_value_t){ .name = g->initializer[i]->name,
-                                            .initializer = g->initializer[i] });
-    for (size_t i = 0; i < g->n_sparse_initializer; i++)
-        if (g->sparse_initializer[i]->values)
-            add_value (self, (wm_onnx_value_t){ .name = g->sparse_initializer[i]->values->name });
-    for (size_t i = 0; i < g->n_node; i++)
-        for (size_t o = 0; o < g->node[i]->n_output; o++)
-            add_value (self, (wm_onnx_value_t){ .name = g->node[i]->output[o],
-                                                .node = g->node[i],
-                                                .node_index = (uint32_t) i });
-    return merge_values (self, error);
-}
-
 /* ---- order ----------------------------------------------------------------------------------- */
 
 /* Kahn's algorithm over edges maker -> reader; among ready nodes the file's order is kept.
@@ -196,10 +95,10 @@ static Onnx__ValueInfoProto *describe (wm_onnx_t *self, const char *name)
 {
     const Onnx__GraphProto *g = self->graph;
     for (size_t i = 0; i < g->n_output; i++)
-        if (!strcmp (text (g->output[i]->name), name))
+        if (!strcmp (wm_onnx_text (g->output[i]->name), name))
             return g->output[i];
     for (size_t i = 0; i < g->n_value_info; i++)
-        if (!strcmp (text (g->value_info[i]->name), name))
+        if (!strcmp (wm_onnx_text (g->value_info[i]->name), name))
             return g->value_info[i];
     Onnx__ValueInfoProto *made = wm_arena_take (&self->arena, 1, sizeof *made);
     if (made) {
@@ -229,7 +128,8 @@ static wm_fault_t choose_outputs (wm_onnx_t *self, const char *outputs, wm_error
         if (v < 0 || !self->value[v].node)
             return wm_fault (error, WM_EBATCH, "%s: no node makes an output '%.100s'%s%.100s%s",
                              self->path, s, self->graph->n_output ? "; it has '" : "",
-                             self->graph->n_output ? text (self->graph->output[0]->name) : "",
+                             self->graph->n_output ? wm_onnx_text (self->graph->output[0]->name)
+                                                   : "",
                              self->graph->n_output > 1   ? "' and others"
                              : self->graph->n_output > 0 ? "'"
                                                          : "");
@@ -250,7 +150,8 @@ static wm_fault_t drop_unneeded (wm_onnx_t *self, wm_error_t *error)
     if (!needed)
         return wm_fault (error, WM_EHOST, "%s: no memory for %zu names", self->path, self->n_value);
     for (size_t i = 0; i < self->n_output; i++)
-        needed[wm_onnx_find (self, text (self->output[i]->name)) + 1] = 1; /* [0]: no such value */
+        needed[wm_onnx_find (self, wm_onnx_text (self->output[i]->name)) + 1] =
+            1; /* [0]: no such value */
     size_t n = g->n_node;
     for (size_t i = g->n_node; i-- > 0;) {
         const Onnx__NodeProto *node = self->node[i];
@@ -302,7 +203,7 @@ wm_fault_t wm_onnx_parse (wm_onnx_t *self, wm_error_t *error)
         return wm_fault (error, WM_EBATCH, "%s: not an ONNX file, or damaged", self->path);
     self->graph = self->model->graph;
     for (size_t i = 0; i < self->model->n_opset_import; i++)
-        if (!*text (self->model->opset_import[i]->domain))
+        if (!*wm_onnx_text (self->model->opset_import[i]->domain))
             self->opset = self->model->opset_import[i]->version;
     return WM_OK;
 }
@@ -371,7 +272,7 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error
             error, WM_EBATCH,
             "%s: not a model: it has no graph (a SavedModel? tf2onnx makes ONNX of it)",
             self->path);
-    fault = collect_values (self, error);
+    fault = wm_onnx_collect (self, error);
     if (!fault)
         fault = order_nodes (self, error);
     if (!fault && self->tensorflow)
@@ -379,27 +280,6 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error
     if (!fault)
         fault = choose_outputs (self, outputs, error);
     return fault ? fault : drop_unneeded (self, error);
-}
-
-uint8_t *wm_onnx_fed (wm_onnx_t *self)
-{
-    uint8_t *fed = wm_arena_take (&self->arena, self->n_value + 1, 1);
-    for (size_t v = 0; fed && v < self->n_value; v++)
-        fed[v] = !self->value[v].node && !self->value[v].initializer;
-    for (size_t i = 0; fed && i < self->n_node; i++) {
-        const Onnx__NodeProto *node = self->node[i];
-        int any = 0;
-        for (size_t k = 0; k < node->n_input; k++) {
-            int64_t v = wm_onnx_find (self, node->input[k]);
-            any |= v >= 0 && fed[v];
-        }
-        for (size_t k = 0; any && k < node->n_output; k++) {
-            int64_t v = wm_onnx_find (self, node->output[k]);
-            if (v >= 0)
-                fed[v] = 1;
-        }
-    }
-    return fed;
 }
 
 /* Adds to the graph's nodes and outputs those that hand the inner values out. 0: no memory.  */

@@ -109,6 +109,16 @@ wm_fault_t wm_onnx_spell (wm_onnx_t *self, wm_error_t *error);
    names the tensor and the file.  */
 wm_fault_t wm_onnx_load_external (wm_onnx_t *self, wm_digest_t *digest, wm_error_t *error);
 
+/* Returns a text of the file, "" for one that is left out.  */
+static inline const char *wm_onnx_text (const char *text)
+{
+    return text ? text : "";
+}
+
+/* Fills in self->value, of all names of self->graph. WM_EBATCH: a name that two nodes make;
+   WM_EHOST: no memory.  */
+wm_fault_t wm_onnx_collect (wm_onnx_t *self, wm_error_t *error);
+
 /* Returns the value of a name: its index in self->value, or -1 (also for "", an input left
    out).  */
 int64_t wm_onnx_find (const wm_onnx_t *self, const char *name);

@@ -56,14 +56,9 @@ typedef struct {
     size_t n, max;
 } list_t;
 
-static const char *text (const char *s)
-{
-    return s ? s : "";
-}
-
 static const char *domain_of (const char *domain)
 {
-    return strcmp (text (domain), "ai.onnx") ? text (domain) : "";
+    return strcmp (wm_onnx_text (domain), "ai.onnx") ? wm_onnx_text (domain) : "";
 }
 
 static bool no_memory (inliner_t *self)
@@ -78,8 +73,8 @@ static bool refuse (inliner_t *self, const Onnx__FunctionProto *function, const 
                     const char *name, const char *then)
 {
     self->fault = wm_fault (self->error, WM_EBATCH, "%s: function '%.80s.%.80s' %s '%.100s'%s",
-                            self->onnx->path, text (function->domain), text (function->name), what,
-                            name, then);
+                            self->onnx->path, wm_onnx_text (function->domain),
+                            wm_onnx_text (function->name), what, name, then);
     return false;
 }
 
@@ -90,8 +85,8 @@ static int by_key (const void *a, const void *b)
     const Onnx__FunctionProto *f = *(Onnx__FunctionProto *const *) a,
                               *g = *(Onnx__FunctionProto *const *) b;
     int order = strcmp (domain_of (f->domain), domain_of (g->domain));
-    order = order ? order : strcmp (text (f->name), text (g->name));
-    return order ? order : strcmp (text (f->overload), text (g->overload));
+    order = order ? order : strcmp (wm_onnx_text (f->name), wm_onnx_text (g->name));
+    return order ? order : strcmp (wm_onnx_text (f->overload), wm_onnx_text (g->overload));
 }
 
 /* The function that a node calls, by its place among those sorted; -1: none.  */
@@ -171,10 +166,12 @@ static bool check (inliner_t *self, int64_t f)
         return true;
     self->checked[f] = true;
     if (!*domain_of (function->domain))
-        return refuse (self, function, "has the name of ONNX's own operator", text (function->name),
+        return refuse (self, function, "has the name of ONNX's own operator",
+                       wm_onnx_text (function->name),
                        ", and which of the two is meant is not known: give it a domain of its own");
     if (function->n_opset_import > IMPORTS_MAX)
-        return refuse (self, function, "imports too many operator sets:", text (function->name),
+        return refuse (self, function,
+                       "imports too many operator sets:", wm_onnx_text (function->name),
                        ": a damaged model");
     return check_sets (self, function, function->node, function->n_node);
 }
@@ -277,7 +274,7 @@ static void sort_scope (scope_t *scope)
 
 static void add_name (scope_t *scope, const char *from, const char *to)
 {
-    if (*text (from))
+    if (*wm_onnx_text (from))
         scope->pair[scope->n++] = (pair_t){ from, to };
 }
 
@@ -292,7 +289,7 @@ static size_t count_outputs (Onnx__NodeProto *const *node, size_t n)
 /* Gives a name that a body reads its new one.  */
 static bool rename_one (inliner_t *self, const frame_t *frame, const scope_t *scope, char **name)
 {
-    if (!*text (*name))
+    if (!*wm_onnx_text (*name))
         return true;
     const pair_t *pair = find (scope, *name);
     if (!pair)
@@ -313,7 +310,7 @@ static bool resolve (inliner_t *self, const frame_t *frame, Onnx__AttributeProto
     const char *name = (*attribute)->ref_attr_name;
     const Onnx__AttributeProto *value = wm_onnx_attribute (frame->node, name);
     for (size_t i = 0; !value && i < function->n_attribute_proto; i++)
-        if (!strcmp (text (function->attribute_proto[i]->name), name))
+        if (!strcmp (wm_onnx_text (function->attribute_proto[i]->name), name))
             value = function->attribute_proto[i];
     *gone = !value;
     if (!value)
@@ -325,7 +322,7 @@ static bool resolve (inliner_t *self, const frame_t *frame, Onnx__AttributeProto
     Onnx__AttributeProto *made = (Onnx__AttributeProto *) copy (self, &value->base);
     if (!made)
         return false;
-    if (!set (self, &made->name, text ((*attribute)->name), "", "")) {
+    if (!set (self, &made->name, wm_onnx_text ((*attribute)->name), "", "")) {
         onnx__attribute_proto__free_unpacked (made, NULL);
         return false;
     }
@@ -343,7 +340,7 @@ static bool rename_attributes (inliner_t *self, const frame_t *frame, const scop
     for (size_t a = 0; a < node->n_attribute; a++) {
         Onnx__AttributeProto *one = node->attribute[a];
         bool gone = false;
-        if (fine && *text (one->ref_attr_name))
+        if (fine && *wm_onnx_text (one->ref_attr_name))
             fine = resolve (self, frame, &one, &gone);
         else {
             for (size_t g = 0; g < one->n_graphs && fine; g++)
@@ -575,7 +572,7 @@ static void drop_functions (Onnx__ModelProto *model)
         Onnx__OperatorSetIdProto *one = model->opset_import[i];
         bool is_theirs = false;
         for (size_t k = 0; *domain_of (one->domain) && k < model->n_functions && !is_theirs; k++)
-            is_theirs = !strcmp (one->domain, text (model->functions[k]->domain));
+            is_theirs = !strcmp (one->domain, wm_onnx_text (model->functions[k]->domain));
         if (is_theirs)
             onnx__operator_set_id_proto__free_unpacked (one, NULL);
         else
@@ -615,7 +612,8 @@ wm_fault_t wm_onnx_inline (wm_onnx_t *onnx, wm_error_t *error)
     }
     for (size_t k = 1; k < n && !self.fault; k++)
         if (!by_key (&self.function[k - 1], &self.function[k]))
-            refuse (&self, self.function[k], "is defined twice:", text (self.function[k]->name),
+            refuse (&self, self.function[k],
+                    "is defined twice:", wm_onnx_text (self.function[k]->name),
                     ": a damaged model");
     if (!self.fault && model->n_opset_import > IMPORTS_MAX)
         self.fault = wm_fault (error, WM_EBATCH,

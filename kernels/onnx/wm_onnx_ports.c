@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-static const char *text (const char *s)
-{
-    return s ? s : "";
-}
-
 /* The port being read, for messages.  */
 typedef struct {
     const wm_onnx_t *onnx;
@@ -33,13 +28,13 @@ static wm_fault_t read_name (const reader_t *self, const Onnx__ValueInfoProto *i
     *port = (wm_port_t){ .n_dim = 0 };
     if (type > 0 && type <= UINT16_MAX && type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
         port->type = (uint16_t) type;
-    if (!*text (info->name))
+    if (!*wm_onnx_text (info->name))
         return wm_fault (error, WM_EBATCH, "%s: an %s of the graph has no name: a damaged model",
                          self->onnx->path, self->what);
-    if (strlen (text (info->name)) >= sizeof port->name)
+    if (strlen (wm_onnx_text (info->name)) >= sizeof port->name)
         return wm_fault (error, WM_EBATCH, "%s: %s '%.140s': name longer than %zu bytes: rename it",
                          self->onnx->path, self->what, info->name, sizeof port->name - 1);
-    strcpy (port->name, text (info->name));
+    strcpy (port->name, wm_onnx_text (info->name));
     return WM_OK;
 }
 
@@ -117,7 +112,7 @@ static const char *first_name (const Onnx__ValueInfoProto *info)
     const Onnx__TensorShapeProto__Dimension *dim =
         tensor && tensor->shape && tensor->shape->n_dim ? tensor->shape->dim[0] : NULL;
     return dim && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-                   *text (dim->dim_param)
+                   *wm_onnx_text (dim->dim_param)
                ? dim->dim_param
                : NULL;
 }
@@ -130,7 +125,7 @@ static bool are_lists (const wm_onnx_t *self)
     const char *name = NULL;
     bool differ = false;
     for (size_t i = 0; i < g->n_input; i++) {
-        const int64_t v = wm_onnx_find (self, text (g->input[i]->name));
+        const int64_t v = wm_onnx_find (self, wm_onnx_text (g->input[i]->name));
         if (v >= 0 && self->value[v].initializer)
             continue;
         const char *its = first_name (g->input[i]);
@@ -151,7 +146,7 @@ wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
     how->whole = how->whole || are_lists (self);
     *n = 0;
     for (size_t i = 0; i < g->n_input; i++) {
-        int64_t v = wm_onnx_find (self, text (g->input[i]->name));
+        int64_t v = wm_onnx_find (self, wm_onnx_text (g->input[i]->name));
         if (v >= 0 && self->value[v].initializer)
             continue;
         if (*n == WM_MODEL_PORTS_MAX)

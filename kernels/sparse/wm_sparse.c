@@ -13,51 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#define HUGE_BYTES (2u << 20)
 #define SLOT_BYTES_MAX (128u << 20) /* a full plane of noise would ask for more */
 #define SLOT_PART 16                /* likewise, of the memory that this process may use */
 #define FULL_FROM 0.8               /* measured, AVX-512 and AVX2 */
 #define CUT_PATCHES 512u            /* patches cut at a time where they are no windows */
 #define JOINED_PATCHES 128u         /* of small batches in one job */
-
-/* ---- memory that only grows ------------------------------------------------------------------ */
-
-bool wm_sparse_reserve (wm_sparse_buffer_t *self, size_t count, size_t each, uint64_t *allocations)
-{
-    size_t bytes, align;
-    if (__builtin_mul_overflow (count, each, &bytes) || bytes > SIZE_MAX / 4)
-        return false;
-    if (bytes <= self->bytes && self->data)
-        return true;
-    bytes += bytes / 4 + 256; /* so that planes that grow a little do not allocate every time */
-    align = bytes >= 2 * HUGE_BYTES ? HUGE_BYTES : 64;
-    bytes = (bytes + align - 1) / align * align;
-    wm_sparse_release (self);
-    self->data = aligned_alloc (align, bytes);
-    if (!self->data)
-        return false;
-    if (align == HUGE_BYTES)
-        madvise (self->data, bytes, MADV_HUGEPAGE); /* a wish */
-    self->bytes = bytes;
-    ++*allocations;
-    return true;
-}
-
-void wm_sparse_release (wm_sparse_buffer_t *self)
-{
-    free (self->data);
-    *self = (wm_sparse_buffer_t){ 0 };
-}
-
-float *wm_sparse_floats (size_t count)
-{
-    float *p = aligned_alloc (64, (count * sizeof *p + 63) / 64 * 64);
-    if (p)
-        memset (p, 0, count * sizeof *p);
-    return p;
-}
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
