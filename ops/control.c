@@ -159,8 +159,7 @@ static int print_effect (const control_t *self, const json_t *status)
 static bool is_paused (const char *campaign)
 {
     int code;
-    json_t *status =
-        *campaign ? wm_ask_ledger ("resume", "--status", campaign, NULL, &code) : NULL;
+    json_t *status = *campaign ? wm_ask_ledger ("resume", "--status", campaign, NULL, &code) : NULL;
     const bool is = *wm_ask_text (status, "paused") != 0;
     json_decref (status);
     return is;
@@ -168,7 +167,7 @@ static bool is_paused (const char *campaign)
 
 static int control (const wm_args_t *args, const char *order, const char *text)
 {
-    char endpoint[256], campaign[PATH_MAX], *effect = NULL;
+    char endpoint[256], campaign[PATH_MAX], label[64], *effect = NULL;
     size_t bytes = 0;
     wm_error_t error;
     if (wm_ask_where (args, endpoint, campaign, &error))
@@ -177,7 +176,8 @@ static int control (const wm_args_t *args, const char *order, const char *text)
                              open_memstream (&effect, &bytes) };
     if (!self.effect)
         return WM_EXIT_FAILURE;
-    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
+    wm_client_t *client =
+        wm_client_new (endpoint, WM_ROLE_OPERATOR, wm_ask_operator (order, label), NULL, NULL);
     json_t *status = NULL;
     int code = WM_EXIT_UNREACHABLE;
     wm_fault (&error, WM_OK, "no broker answers at %s", endpoint);

@@ -510,7 +510,7 @@ static const char *kick_folder (const wm_args_t *args, int *first)
 
 static int kick_main (const wm_args_t *args)
 {
-    char endpoint[256], campaign[PATH_MAX], name[PATH_MAX];
+    char endpoint[256], label[64], campaign[PATH_MAX], name[PATH_MAX];
     wm_error_t error;
     const char *given;
     kick_t self = { .campaign = campaign, .dry_run = wm_args_given (args, "dry-run") };
@@ -529,7 +529,8 @@ static int kick_main (const wm_args_t *args)
         fprintf (stderr, "wiremill kick: %s\n", error.text);
         return code;
     }
-    self.client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill-kick", NULL, NULL);
+    self.client =
+        wm_client_new (endpoint, WM_ROLE_OPERATOR, wm_ask_operator ("kick", label), NULL, NULL);
     if (all)
         fault = kick_all (&self, &error);
     for (int i = first; !all && !fault && (given = wm_args_rest (args, i)); i++) {
@@ -547,7 +548,5 @@ static int kick_main (const wm_args_t *args)
         printf ("nothing is held\n");
     if (fault == WM_EAGAIN)
         return no_broker (error.text, campaign);
-    return fault            ? wm_complain ("kick", &error)
-           : self.n_refused ? WM_EXIT_FAILURE
-                            : WM_EXIT_OK;
+    return fault ? wm_complain ("kick", &error) : self.n_refused ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pwd.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -478,6 +479,16 @@ json_t *wm_ask_now (wm_client_t *client, const char *campaign, wm_error_t *error
     if (wm_client_is_open (client))
         wm_client_close (client, WM_REASON_DONE, "");
     return status;
+}
+
+const char *wm_ask_operator (const char *verb, char label[64])
+{
+    char host[64] = "";
+    const struct passwd *user = getpwuid (getuid ());
+    gethostname (host, sizeof host - 1);
+    host[strcspn (host, ".")] = 0;
+    snprintf (label, 64, "%.20s@%.20s (wiremill %.8s)", user ? user->pw_name : "?", host, verb);
+    return label;
 }
 
 static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_t *error)

@@ -46,6 +46,9 @@ int wm_ask_no_broker (const char *campaign, char text[480]);
    lock.  */
 bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid);
 
+/* Writes what a broker names an operator by: "USER@HOST (wiremill VERB)".  */
+const char *wm_ask_operator (const char *verb, char label[64]);
+
 /* Opens a session within answer_ms, of the campaign in this folder ("": of any). WM_EAGAIN also
    where another campaign's broker answers.  */
 wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, wm_error_t *error);

@@ -272,57 +272,101 @@ static const char *gpu_value (const json_t *worker, const char *name, const char
     return text;
 }
 
-/* Widths of the columns of a line of so many.  */
+/* Widths of the columns of a line of so many. Columns of a GPU are left out if no worker has one.
+ */
 typedef struct {
     int label, device;
-    bool has_more; /* load, power, hits */
+    bool has_gpu, is_wide; /* wide: load and power of a GPU, hits */
 } widths_t;
 
-static widths_t widths_of (int columns)
+static widths_t widths_of (int columns, const json_t *s)
 {
-    widths_t w = { .label = columns >= 110 ? 32 : 20, .has_more = columns >= 110 };
-    w.device = columns - 2 - w.label - 1 - (w.has_more ? 60 : 40);
+    widths_t w = { .label = columns >= 110 ? 32 : 20, .is_wide = columns >= 110 };
+    const json_t *one;
+    size_t i;
+    json_array_foreach (json_object_get (s, "workers"), i, one) w.has_gpu =
+        w.has_gpu || json_is_object (json_object_get (one, "gpu"));
+    w.device = columns - 2 - w.label - 1 - 37 - (w.is_wide ? 7 : 0) - (w.has_gpu ? 6 : 0) -
+               (w.has_gpu && w.is_wide ? 13 : 0);
     w.device = w.device < 8 ? 8 : w.device > 60 ? 60 : w.device;
     return w;
+}
+
+/* Puts a text of which the beginning matters; ".." marks one that is cut.  */
+static void put_beginning (wm_screen_t *canvas, int width, const char *text)
+{
+    char cut[160];
+    snprintf (cut, sizeof cut, "%.*s..", width - 2, text);
+    wm_canvas_cell (canvas, WM_PLAIN, width, (int) strlen (text) > width ? cut : text);
+}
+
+/* Returns for how many seconds the broker has not heard of a worker; 0: it hears of it.  */
+static double silent_s (const json_t *s, const char *label)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach (json_object_get (s, "waits"), i,
+                        one) if (wm_wait_find (wm_ask_text (one, "reason")) ==
+                                     WM_WAIT_WORKER_SILENT &&
+                                 strcmp (wm_ask_text (one, "peer"), label) ==
+                                     0) return wm_ask_real (one, "since_s");
+    return 0;
+}
+
+static void put_state (wm_screen_t *canvas, const json_t *s, const json_t *worker)
+{
+    char since[32];
+    const char *state = wm_ask_text (worker, "state");
+    const double since_s = silent_s (s, wm_ask_text (worker, "label"));
+    if (since_s > 0)
+        wm_canvas_put (canvas, WM_WARN, "silent %s", wm_show_time (since_s, since));
+    else
+        wm_canvas_put (canvas, style_of (state), "%s", state);
 }
 
 static void put_worker_heading (wm_screen_t *canvas, const wm_top_view_t *view, const json_t *s)
 {
     char per_s[32];
-    const widths_t w = widths_of (canvas->columns);
-    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-*.*s%8s%6s", w.label, "WORKER", w.device, w.device,
-                   "DEVICE, ENGINE", wm_ask_rows_s (s, 7, per_s), "TEMP");
-    if (w.has_more)
-        wm_canvas_put (canvas, WM_BOLD, "%6s%7s%7s", "LOAD", "POWER", "SCORED");
+    const widths_t w = widths_of (canvas->columns, s);
+    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-*.*s%8s", w.label, "WORKER", w.device, w.device,
+                   w.has_gpu ? "DEVICE, ENGINE" : "ENGINE", wm_ask_rows_s (s, 7, per_s));
+    if (w.has_gpu)
+        wm_canvas_put (canvas, WM_BOLD, "%6s", "TEMP");
+    if (w.has_gpu && w.is_wide)
+        wm_canvas_put (canvas, WM_BOLD, "%6s%7s", "LOAD", "POWER");
+    if (w.is_wide)
+        wm_canvas_put (canvas, WM_BOLD, "%7s", "SCORED");
     wm_canvas_put (canvas, WM_BOLD, "%6s%9s  STATE", "RUNS", "BATCHES");
-    if (view->has_keys && w.has_more)
+    if (view->has_keys && w.is_wide)
         wm_canvas_put (canvas, WM_PLAIN, "      by %s", sorts[view->sort]);
     wm_canvas_next (canvas);
 }
 
-static void put_worker (wm_screen_t *canvas, const wm_top_view_t *view, const json_t *worker,
-                        bool chosen)
+static void put_worker (wm_screen_t *canvas, const wm_top_view_t *view, const json_t *s,
+                        const json_t *worker, bool chosen)
 {
     char device[160], text[32];
     const bool is_marked = view->has_keys && chosen;
-    const widths_t w = widths_of (canvas->columns);
-    const char *state = wm_ask_text (worker, "state"), *why = wm_ask_text (worker, "why");
+    const widths_t w = widths_of (canvas->columns, s);
+    const char *why = wm_ask_text (worker, "why");
     wm_top_device (worker, device);
     wm_canvas_put (canvas, WM_BOLD, "%s", is_marked ? "> " : "  ");
     wm_canvas_cell (canvas, is_marked ? WM_BOLD : WM_PLAIN, w.label, wm_ask_text (worker, "label"));
     wm_canvas_put (canvas, WM_PLAIN, " ");
-    wm_canvas_cell (canvas, WM_PLAIN, w.device, device);
+    put_beginning (canvas, w.device, device);
     wm_canvas_cell (canvas, WM_PLAIN, -8, short_of (worker, "hits_s", text));
-    wm_canvas_cell (canvas, WM_PLAIN, -6, gpu_value (worker, "temperature_c", " C", text));
-    if (w.has_more) {
+    if (w.has_gpu)
+        wm_canvas_cell (canvas, WM_PLAIN, -6, gpu_value (worker, "temperature_c", " C", text));
+    if (w.has_gpu && w.is_wide) {
         wm_canvas_cell (canvas, WM_PLAIN, -6, gpu_value (worker, "load", " %", text));
         wm_canvas_cell (canvas, WM_PLAIN, -7, gpu_value (worker, "power_w", " W", text));
-        wm_canvas_cell (canvas, WM_PLAIN, -7, short_of (worker, "hits", text));
     }
+    if (w.is_wide)
+        wm_canvas_cell (canvas, WM_PLAIN, -7, short_of (worker, "hits", text));
     wm_canvas_cell (canvas, WM_PLAIN, -6, short_of (worker, "running", text));
     wm_canvas_cell (canvas, WM_PLAIN, -9, short_of (worker, "batches", text));
     wm_canvas_put (canvas, WM_PLAIN, "  ");
-    wm_canvas_put (canvas, style_of (state), "%s", state);
+    put_state (canvas, s, worker);
     if (*why && view->has_keys) /* Enter shows all of it */
         wm_canvas_put (canvas, WM_BAD, "%s%s", canvas->columns < 100 ? "!" : "  ",
                        canvas->columns < 100 ? "" : why);
@@ -343,7 +387,7 @@ static void put_workers (wm_screen_t *canvas, wm_top_view_t *view, const json_t 
         wm_canvas_put (canvas, WM_PLAIN, "  no worker is connected");
     scroll (view, chosen, n, view->has_keys ? room - 1 - is_cut : n);
     for (int i = view->first; i < n && i < view->first + view->page; i++)
-        put_worker (canvas, view, sorted[i].row, i == chosen);
+        put_worker (canvas, view, s, sorted[i].row, i == chosen);
     if (!n)
         wm_canvas_next (canvas);
     if (is_cut && n) {
@@ -425,6 +469,23 @@ static void put_did (wm_screen_t *canvas, const json_t *s, const wm_top_did_t *d
     wm_canvas_wrap (canvas, WM_PLAIN, "worked   ", text, 2);
 }
 
+/* Minutes before the end of the graph, each under its column: "-10" ends there.  */
+static void put_minutes_ago (wm_screen_t *canvas, int n)
+{
+    enum { OF_MARK = 5 * 60 / WM_TOP_BUCKET_S };
+    char text[16];
+    for (int ago = n / OF_MARK * OF_MARK; ago >= 0; ago -= OF_MARK) {
+        const int length = snprintf (text, sizeof text, "%d", -ago * WM_TOP_BUCKET_S / 60);
+        const int column = 9 + n - ago - length;
+        if (column < 9)
+            continue;
+        wm_canvas_pad (canvas, WM_PLAIN, column);
+        wm_canvas_put (canvas, WM_PLAIN, "%s", text);
+    }
+    wm_canvas_put (canvas, WM_PLAIN, " min");
+    wm_canvas_next (canvas);
+}
+
 static void put_rate (wm_screen_t *canvas, const wm_top_campaign_t *campaign, int rows)
 {
     float share[WM_TOP_BUCKETS];
@@ -449,6 +510,8 @@ static void put_rate (wm_screen_t *canvas, const wm_top_campaign_t *campaign, in
         *head = 0;
         wm_canvas_next (canvas);
     }
+    if (rows > 2)
+        put_minutes_ago (canvas, n);
 }
 
 /* For scripts: the graph as means of minutes, the latest last; "-" is not known.  */
@@ -593,7 +656,10 @@ static void draw_campaign (wm_screen_t *canvas, wm_top_view_t *view,
     put_counts (canvas, s);
     put_did (canvas, s, &campaign->did);
     if (view->has_keys)
-        put_rate (canvas, campaign, canvas->rows >= 40 ? 4 : canvas->rows >= 22 ? 2 : 1);
+        put_rate (canvas, campaign,
+                  canvas->rows >= 30   ? canvas->rows / 5
+                  : canvas->rows >= 22 ? 2
+                                       : 1);
     else {
         char rate[32], per_s[32];
         wm_canvas_put (canvas, WM_PLAIN, "%-8s %s", wm_ask_rows_s (s, 30, per_s),

@@ -246,9 +246,9 @@ static void nap (wm_top_poll_t *self, int64_t ms)
 static void *run (void *argument)
 {
     wm_top_poll_t *self = argument;
-    char label[32];
-    snprintf (label, sizeof label, "wiremill %s", self->verb);
-    self->client = wm_client_new (self->endpoint, WM_ROLE_OPERATOR, label, NULL, &self->wake);
+    char label[64];
+    self->client = wm_client_new (self->endpoint, WM_ROLE_OPERATOR,
+                                  wm_ask_operator (self->verb, label), NULL, &self->wake);
     wm_client_keys_of (self->client, self->folder);
     self->is_ledger_due = true;
     while (!is_over (self)) {

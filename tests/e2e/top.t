@@ -66,13 +66,14 @@ until ^ wiremill top: help
 key x
 until ^progress +0.0%
 size 60x200
-until DEVICE, ENGINE +hits/s +TEMP +LOAD
+until ^ +-10 +-5 +0 min
+until WORKER +ENGINE +hits/s +SCORED +RUNS
 size 24x80
-until DEVICE, ENGINE +hits/s +TEMP +RUNS
+until WORKER +ENGINE +hits/s +RUNS
 size 5x20
 until ^q quit
 size 24x80
-until DEVICE, ENGINE
+until WORKER +ENGINE
 key r
 until y/n
 key y

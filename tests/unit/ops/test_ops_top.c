@@ -128,6 +128,35 @@ static void test_words (void **state)
     wm_canvas_free (&canvas);
 }
 
+/* Columns of a GPU are there if a worker has one; an engine's name that is cut is marked; a worker
+   that the broker does not hear of is amber, with its time.  */
+static void test_worker_row (void **state)
+{
+    (void) state;
+    wm_screen_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true };
+    campaign_new (&campaign, 2, "w");
+    json_t *s = campaign.status, *first = json_array_get (json_object_get (s, "workers"), 0);
+    json_object_set_new (first, "signature", json_string ("sparse/avx512bf16/fp32/v1/of/a/name"));
+    json_object_set_new (s, "waits",
+                         json_pack ("[{s:s, s:s, s:f}, {s:s, s:s, s:f}]", "reason", "model", "peer",
+                                    "w000", "since_s", 3.0, "reason", "worker silent", "peer",
+                                    "w001", "since_s", 8.0));
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "ENGINE") && !shows (&canvas, "TEMP"));
+    assert_true (shows (&canvas, "w000                 sparse/avx512bf16.. "));
+    assert_true (shows (&canvas, "silent 8.0 s") && shows (&canvas, "busy"));
+    json_object_set_new (first, "gpu", json_pack ("{s:s, s:i}", "gpu", "G", "temperature_c", 61));
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "DEVICE, ") && shows (&canvas, "TEMP") && shows (&canvas, "61 C"));
+    assert_false (shows (&canvas, "LOAD"));
+    draw (&canvas, &view, &campaign, 60, 199);
+    assert_true (shows (&canvas, "LOAD") && shows (&canvas, " -10 "));
+    json_decref (campaign.status);
+    wm_canvas_free (&canvas);
+}
+
 /* A screen that is printed once, as into a pipe: every text whole, in more lines if need be.  */
 static void test_once (void **state)
 {
@@ -169,6 +198,7 @@ int main (void)
     const struct CMUnitTest tests[] = { cmocka_unit_test (test_workers),
                                         cmocka_unit_test (test_sizes),
                                         cmocka_unit_test (test_words),
+                                        cmocka_unit_test (test_worker_row),
                                         cmocka_unit_test (test_once) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
