@@ -89,10 +89,9 @@ $(MODEL): ops/train/emtrkmichel.onnx
 $(PROFILES): $(B)/share/wiremill/%: ops/%
 	$(Q)mkdir -p $(@D) && cp $< $@
 
-$(PAGES): $(wildcard ops/manual/*/*.md schema/*.md) ops/farm/PROFILES.md ops/CHANGELOG.md ops/manual/assemble.py \
-    schema/wm_wait.h
-	$(Q)python3 ops/manual/assemble.py $(@D)
-	$(Q)cd $(@D) && rm -rf reference/cli pictures _static conf.py index.md && touch $(@F)
+$(PAGES): $(wildcard ops/manual/*.md ops/manual/*/*.md ops/manual/*.py schema/*.md) ops/farm/PROFILES.md \
+    ops/CHANGELOG.md ops/verbs.h schema/wm_wait.h
+	$(Q)python3 ops/manual/assemble.py $(@D) && touch $@
 
 define room
 $(call library,$(1)): $(call objects,$(1))

@@ -58,7 +58,7 @@ install-data:
 	install -m 644 $(PROFILES) $(TO)/$(DATADIR)/farm
 # Pages for `wiremill help` always; the site and pages of man in sections 5 and 7 if make manual built them.
 install-manual: $(PAGES)
-	for page in $(patsubst $(dir $(PAGES))%,%,$(wildcard $(dir $(PAGES))*/*.md)); do \
+	find $(dir $(PAGES)) -name '*.txt' -printf '%P\n' | while read -r page; do \
 	    install -Dm 644 $(dir $(PAGES))$$page $(TO)/$(DATADIR)/manual/$$page || exit 1; done
 	[ ! -e $(MANUAL) ] || { install -d $(TO)/$(SITEDIR) && cp -r $(dir $(MANUAL)). $(TO)/$(SITEDIR); \
 	    for page in $(B)/manual/man/*.[57]; do install -Dm 644 $$page $(TO)/share/man/man$${page##*.}/$${page##*/}; done; }

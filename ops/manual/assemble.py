@@ -1,7 +1,7 @@
 """assemble.py - puts the manual's Markdown together: pages of ops/manual, of schema/, and what the programs print of their tables.
 
 usage: assemble.py TARGET [BUILD]     TARGET is made again: TARGET/conf.py, TARGET/index.md, ...
-BUILD: with the pages of the command line, which its programs print. Without it: what `wiremill help PAGE` shows.
+BUILD: with the pages of the command line, which its programs print. Without it: what `wiremill help PAGE` shows, as text.
 """
 
 import pathlib
@@ -9,6 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+
+import terminal
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -78,7 +81,7 @@ def filled(text):
 def pages(target):
     """The pages themselves, those of other folders among them, with their tables."""
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(HERE, target, ignore=shutil.ignore_patterns("README.md", "requirements.txt", "*.mk", "assemble.py", "__pycache__"))
+    shutil.copytree(HERE, target, ignore=shutil.ignore_patterns("README.md", "requirements.txt", "*.mk", "assemble.py", "terminal.py", "__pycache__"))
     for source, place in INCLUDED.items():
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         (target / place).write_text(rewritten((ROOT / source).read_text(), source))
@@ -86,11 +89,28 @@ def pages(target):
         page.write_text(filled(page.read_text()))
 
 
+def as_text(target, source):
+    """The pages of `source` for a terminal, and their list in the order of its index."""
+    shutil.rmtree(target, ignore_errors=True)
+    verbs = set(re.findall(r"row \((\w+)\)", (ROOT / "ops/verbs.h").read_text()))
+    titles = {}
+    for path in re.findall(r"^\w+/[\w-]+$", (source / "index.md").read_text(), flags=re.M):
+        markdown = (source / f"{path}.md").read_text()
+        titles[path] = re.search(r"^# (.+)$", markdown, flags=re.M).group(1)
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        (target / f"{path}.txt").write_text(terminal.page(markdown, path, verbs))
+    (target / "manual.txt").write_text(terminal.listed(titles, verbs))
+
+
 def main():
     target = pathlib.Path(sys.argv[1])
-    pages(target)
     if len(sys.argv) > 2:
+        pages(target)
         command_line(pathlib.Path(sys.argv[2]) / "bin", target / "reference/cli")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        pages(pathlib.Path(folder))
+        as_text(target, pathlib.Path(folder))
 
 
 if __name__ == "__main__":

@@ -75,25 +75,36 @@ begins () # what a person without a verb sees first, to type
     exits 2 keep "$bin/wiremill" && [ "$(sed -n 3,7p "$work/said" | grep -c '^  wiremill ')" = 5 ]
 }
 ok "wiremill alone begins with five lines to type" begins
-topics ()
+topics () # each page that is listed, with its title, is printed without marks and without escape codes, and fits
 {
-    local page
-    keep "$bin/wiremill" help manual && says '^  first-campaign$' && says '^  formats$' || return 1
-    for page in $(sed -n 's/^  //p' "$work/said"); do
-        "$bin/wiremill" help "$page" >"$work/page" && grep -q '^# ' "$work/page" && ! grep -E '\]\(|^```' "$work/page" ||
-            { echo "help $page"; return 1; }
-    done
-    "$bin/wiremill" help waits | grep -q '^| disk full (output) | critical' || { echo "help waits has no table"; return 1; }
+    local page title
+    keep "$bin/wiremill" help manual && says '^  first-campaign  *A first campaign$' && says '^  formats  *Formats: ' || return 1
+    grep '^  ' "$work/said" >"$work/pages" && [ "$(wc -l <"$work/pages")" -ge 50 ] || return 1
+    while read -r page title; do
+        "$bin/wiremill" help "$page" >"$work/page" && [ "$(head -1 "$work/page")" = "$title" ] || { echo "help $page"; return 1; }
+        # Blocks are shown as they are, and so are table cells and lines of one word that is too long for the width.
+        ! grep -v '^      ' "$work/page" | grep -E '\]\(|^```|`|\*\*|^ *\|'$'|\e' || { echo "marks in $page"; return 1; }
+        ! grep -vE '^      |^ *[^ ]+( [^ ]+)?$' "$work/page" | LC_ALL=C.UTF-8 grep -E '^.{81}' || { echo "$page is too wide"; return 1; }
+    done <"$work/pages"
+    "$bin/wiremill" help Waits | grep -q '^  disk full (output)  *critical  *yes  *the disk of the ' || { echo "help Waits has no table"; return 1; }
     refused 2 "no verb and no page 'nopage'" "$bin/wiremill" help nopage
+    refused 2 "no verb and no page '../waits'" "$bin/wiremill" help ../waits
 }
 ok "help PAGE prints pages of the manual" topics
+bold () # headings on a terminal, unless NO_COLOR is set
+{
+    on_terminal () { NO_COLOR=$1 PAGER=cat TERM=xterm script -qec "$bin/wiremill help concepts" /dev/null </dev/null | tr -d '\r'; }
+    on_terminal "" | grep -cx $'\e\\[1mConcepts\e\\[m' &&
+        on_terminal 1 | grep -cx 'Concepts'
+}
+ok "headings are bold on a terminal" bold
 named () # by messages of programs
 {
     local page
     "$bin/wiremill" help manual >"$work/pages"
     grep -rhoE '`wiremill help [a-z-]+`' --include='*.[ch]' --include='*.py' schema kernels broker producer gpuworker ops | tr -d '`' |
         sed 's/wiremill help //' | sort -u >"$work/named" && [ "$(wc -l <"$work/named")" -ge 3 ] || return 1
-    while read -r page; do grep -qx "  $page" "$work/pages" || "$bin/wiremill" "$page" --help >/dev/null ||
+    while read -r page; do grep -q "^  $page  " "$work/pages" || "$bin/wiremill" "$page" --help >/dev/null ||
         { echo "there is no page $page"; return 1; }; done <"$work/named"
     ! grep -rnE '^[^*]*"[^"]*(schema|ops|tests)/[A-Z]+\.md' --include='*.[ch]' schema kernels broker producer gpuworker ops
 }
@@ -136,8 +147,8 @@ ok "a file is completed" completes Makefile wiremill run --model Makef
 # What is installed is there, and gone again; nothing else is removed.
 installed ()
 {
-    [ -x "$work/to/usr/bin/wiremill" ] && [ -s "$work/to/usr/share/wiremill/manual/reference/formats.md" ] &&
-        "$work/to/usr/bin/wiremill" help formats | grep -q '^# Formats' && [ -s "$work/to/usr/share/man/man1/wiremill-run.1" ] &&
+    [ -x "$work/to/usr/bin/wiremill" ] && [ -s "$work/to/usr/share/wiremill/manual/reference/formats.txt" ] &&
+        "$work/to/usr/bin/wiremill" help formats | grep -q '^Formats' && [ -s "$work/to/usr/share/man/man1/wiremill-run.1" ] &&
         [ -e "$work/to/usr/share/bash-completion/completions/wiremill-worker" ]
 }
 install () { make --no-print-directory B="${WM_BUILD:-build/release}" DESTDIR="$work/to" PREFIX=/usr "$@"; }
