@@ -1,6 +1,6 @@
 #!/bin/bash
 # manual.t - the manual: Sphinx builds it without a warning, its blocks of commands print what they show, no page is an orphan.
-# make test runs the lessons (start/), make proof all pages. PAGES="ops/manual/howto/resume.md" chooses.
+# make test runs the lessons (start/), make proof all pages. ONLY="ops/manual/howto/resume.md" chooses.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 build=${WM_BUILD:-build/release}
@@ -11,7 +11,7 @@ else
     skip "no build/venv-manual (make manual makes it)"
 fi
 mapfile -t pages < <(find ops/manual/start "$(size /dev/null ops/manual)" -name '*.md' -not -name README.md | sort -u)
-read -ra pages <<<"${PAGES:-${pages[*]}}"
+read -ra pages <<<"${ONLY:-${pages[*]}}"
 # Python's examples import the package of the wheel.
 (cd "$work" && unzip -q "$OLDPWD"/"$build"/wheel/wiremill-*.whl -d site) || bail "no wheel in $build/wheel: make wheel"
 alone=()
