@@ -222,6 +222,21 @@ static wm_ks_code_t take_outputs (wm_infer_t *self, const json_t *outputs, wm_ks
     return WM_KS_OK;
 }
 
+static wm_ks_code_t check_array (const json_t *value, const char *name, bool is_needed,
+                                 wm_ks_error_t *error)
+{
+    if (!value && !is_needed)
+        return WM_KS_OK;
+    if (json_is_array (value) && json_array_size (value) <= WM_INFER_TENSORS_MAX)
+        return WM_KS_OK;
+    return wm_ks_fail (error, WM_KS_INVALID,
+                       "Unable to parse '%s': %s; give an array of at most %d tensors", name,
+                       !value                   ? "the request has none"
+                       : !json_is_array (value) ? "it is no array"
+                                                : "they are too many",
+                       WM_INFER_TENSORS_MAX);
+}
+
 static wm_ks_code_t take_tree (wm_infer_t *self, const json_t *tree, tail_t *tail,
                                wm_ks_error_t *error)
 {
@@ -233,11 +248,9 @@ static wm_ks_code_t take_tree (wm_infer_t *self, const json_t *tree, tail_t *tai
     wm_ks_code_t code = take_text (self, &request->id, tree, "id", false, error);
     if (code)
         return code;
-    if (!json_is_array (inputs) || json_array_size (inputs) > WM_INFER_TENSORS_MAX ||
-        json_array_size (outputs) > WM_INFER_TENSORS_MAX || (outputs && !json_is_array (outputs)))
-        return wm_ks_fail (error, WM_KS_INVALID,
-                           "Unable to parse 'inputs' or 'outputs': give arrays of at most %d",
-                           WM_INFER_TENSORS_MAX);
+    if ((code = check_array (inputs, "inputs", true, error)) ||
+        (code = check_array (outputs, "outputs", false, error)))
+        return code;
     request->priority = priority > 0 && priority <= UINT32_MAX ? (uint32_t) priority : 0;
     self->timeout_us = timeout > 0 ? (uint64_t) timeout : 0;
     self->all_json = !json_is_true (parameter (tree, "binary_data_output"));

@@ -414,7 +414,9 @@ static void test_http_refused (void **state)
     } of[] = {
         { "{", "", "failed to parse the request JSON buffer" },
         { "[]", "", "no object" },
-        { "{}", "", "Unable to parse 'inputs'" },
+        { "{}", "", "Unable to parse 'inputs': the request has none; give an array of at most" },
+        { "{'inputs': 3}", "", "'inputs': it is no array" },
+        { "{'inputs': [], 'outputs': {}}", "", "'outputs': it is no array" },
         { "{'inputs': [{}]}", "", "Unable to parse 'name'" },
         { "{'inputs': [], 'id': 3}", "", "Unable to parse 'id'" },
         { "{'inputs': [], 'outputs': [{}]}", "", "Unable to parse 'name'" },
