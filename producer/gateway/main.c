@@ -370,7 +370,9 @@ static int gateway_main (const wm_args_t *args)
              (self.front.models =
                   wm_models_new (self.front.loop, args, wm_budget_max (self.front.budget),
                                  self.front.message_max, &error)) &&
-             !serve (&self, args, &error)) {
+             wm_models_lacks_gpu (self.front.models))
+        code = WM_EXIT_ENGINE;
+    else if (self.front.models && !serve (&self, args, &error)) {
         wm_models_start (self.front.models);
         wm_poll_start (self.front.models);
         self.ends_empty = strcmp (wm_args_text (args, "exit-on-error"), "true") == 0;

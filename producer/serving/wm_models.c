@@ -1,6 +1,7 @@
 /* wm_models.c - see wm_models.h.  */
 #include "producer/serving/wm_models_private.h"
 #include "kernels/wm_device.h"
+#include "kernels/wm_driver.h"
 #include "producer/net/wm_proto.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
@@ -15,9 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define STOP_MS 5000
+#define DRIVER_S 20        /* to start, of the driver */
 #define LOADED_MAX 1000u   /* models that came with loads */
 #define SOCKET_PATH_MAX 80 /* of the state folder: below it lie sockets, whose paths are short */
 
@@ -536,6 +539,38 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, size_t loade
         return NULL;
     }
     return self;
+}
+
+/* Whether its workers must have a GPU.  */
+static bool needs_gpu (const wm_models_t *self)
+{
+    bool has_workers = self->repository != NULL;
+    for (const wm_model_entry_t *entry = self->first; entry && !has_workers; entry = entry->next)
+        has_workers = !entry->broker;
+    return has_workers && ((self->engine && wm_device_engine (self->engine)->is_gpu) ||
+                           (self->device && strncmp (self->device, "cuda", 4) == 0));
+}
+
+/* A process of its own opens the driver: what the driver takes is gone with it, and one that hangs
+   is left to the workers.  */
+bool wm_models_lacks_gpu (const wm_models_t *self)
+{
+    int status = 0;
+    const pid_t pid = needs_gpu (self) ? fork () : -1;
+    if (pid == 0) {
+        alarm (DRIVER_S);
+        const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
+        if (driver.state != WM_DRIVER_GOOD)
+            fprintf (stderr,
+                     "wiremill gateway: --%s %s cannot run here: %s; --device cpu without --engine "
+                     "computes on the CPU\n",
+                     self->engine ? "engine" : "device", self->engine ? self->engine : self->device,
+                     driver.why);
+        _exit (driver.state == WM_DRIVER_GOOD ? WM_EXIT_OK : WM_EXIT_ENGINE);
+    }
+    while (pid > 0 && waitpid (pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED (status) && WEXITSTATUS (status) == WM_EXIT_ENGINE;
 }
 
 void wm_models_start (wm_models_t *self)

@@ -73,6 +73,10 @@
 wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, size_t loaded_max,
                             size_t message_max, wm_error_t *error);
 
+/* Whether workers that it starts must have a GPU and the driver does not show one: it prints a line
+   then. Takes a moment. Before the process has threads.  */
+bool wm_models_lacks_gpu (const wm_models_t *self);
+
 /* Begins to load them all; they are ready later.  */
 void wm_models_start (wm_models_t *self);
 /* Follows the repository from then on, with --model-control-mode poll (wm_poll.c).  */

@@ -105,8 +105,20 @@ ok "it ends" ends
 ok "... and sums up what it did" grep -q "model 'm' version 1: requests: 1 scored (2000 patches, 0 of them NaN), 0 failed, 0 cancelled" "$work/log"
 ok "... in all" grep -q 'ended after [0-9.]* s: [0-9]* calls, [1-9][0-9]* answered by an error; [0-9.]* MB received' "$work/log"
 
+# No GPU, and workers that must have one: the gateway does not begin.
+mkdir "$work/driver" "$work/unreadable" && fake_driver "$work/driver" && touch "$work/unreadable/libcuda.so.1" || bail "no compiler"
+export LD_LIBRARY_PATH=$work/unreadable WM_FAKE_DRIVER=12040,0,100
+no_gpu () # reason, option, its value
+{
+    refused 6 "wiremill gateway: $2 $3 cannot run here: the NVIDIA driver $1.*; --device cpu without --engine" "$work/bin/wiremill-gateway" \
+        gateway --grpc 127.0.0.1:0 --http 127.0.0.1:0 --model "m=$work/m.onnx" "$2" "$3" && [ "$(wc -l <"$work/said")" = 1 ]
+}
+ok "a driver that cannot be opened: it does not begin" no_gpu 'cannot be opened' --engine cuda
+LD_LIBRARY_PATH=$work/driver
+CUDA_VISIBLE_DEVICES='' ok "GPUs that are hidden" no_gpu "shows no GPU: CUDA_VISIBLE_DEVICES is ''" --device cuda:0
+
 # The engine cannot run: the reason is the worker's, not the summary of its end.
-export WM_CUDA_SO=$work/no.so
+export WM_CUDA_SO=$work/no.so WM_FAKE_DRIVER=12040,1,0
 start --model "m=$work/m.onnx" --engine cuda || bail "no gateway"
 ok "no such engine: the index tells why" until_true 60 state 'UNAVAILABLE.*the engine cuda cannot run here'
 gone () { ! kill -0 $gateway 2>/dev/null; }
@@ -116,7 +128,7 @@ if [ "${WM_SIZE:-test}" = test ]; then
 else
     ok "it ends when the engine is given up, after 15 s" given_up 'the engine cuda cannot run here'
 fi
-unset WM_CUDA_SO
+unset WM_CUDA_SO WM_FAKE_DRIVER LD_LIBRARY_PATH
 echo "this is no model" >"$work/bad.onnx"
 start --model "bad=$work/bad.onnx" || bail "no gateway"
 ok "a damaged model alone: it ends" given_up "model 'bad' version 1 is not served .*bad.onnx"
@@ -138,7 +150,7 @@ unserve () { kill -TERM $served && { wait $served || true; }; }
 serve clients || bail "no broker"
 "$bin/wiremill" work --broker "$farm" --threads 1 2>"$work/farm.worker" &
 farms=$!
-start --model "m=$made/model-${small}1.wmm" --broker "m=$farm" || bail "no gateway"
+start --model "m=$made/model-${small}1.wmm" --broker "m=$farm" --engine cuda || bail "no gateway" # it starts no workers
 ok "the model of another broker is ready" until_true 60 is_ready models/m/ready
 ok "it answers" ask
 kill -TERM $farms && wait $farms
