@@ -8,6 +8,7 @@ import json
 import os
 import struct
 import sys
+from concurrent import futures
 
 import numpy as np
 
@@ -233,14 +234,8 @@ def post(address, model, config=None, files=None, code=200, what="load", **more)
     return ask(address, f"/v2/repository/models/{model}/{what}", "POST", json.dumps({"parameters": parameters}), code).get("error", "")
 
 
-def loads(work, address):
-    """Configurations and files that come with a load. The gateway began with a folder of one that was killed."""
-    folders = f"{work}/state/wiremill-loaded-*"
-    assert not glob.glob(folders), glob.glob(folders)
-    of = {name: open(f"{work}/models/{name}/1/model.onnx", "rb").read() for name in ("dense", "flatter")}
-    ports = {"input": [{"name": "data_0", "data_type": "TYPE_FP32", "dims": ["3", 8, 8], "reshape": {"shape": [1, 3, 8, 8]}}],
-             "output": [{"name": "fc6_1", "dims": [2, 5], "reshape": {"shape": ["1", "10", 1, 1]}, "labelFilename": "l.txt"}]}
-    # a configuration alone, of a model of the repository; a load without one takes its own again
+def alone(address):
+    """A configuration alone, of a model of the repository; a load without one takes its own again."""
     post(address, "flatter", {"maxBatchSize": "3", "input": [{"name": "x0", "dims": [2, 6]}], "parameters": {"k": {"string_value": "v"}}})
     conf = ask(address, "/v2/models/flatter/config")
     assert (conf["input"][0]["dims"], conf["max_batch_size"], conf["parameters"]) == ([2, 6], 3, {"k": {"string_value": "v"}}), conf
@@ -248,6 +243,22 @@ def loads(work, address):
     assert ask(address, "/v2/models/flatter/config")["input"][0]["dims"] == [12]
     post(address, "given", {"max_batch_size": 0, "input": [{"name": "x0", "dims": [4], "reshape": {"shape": [1, 4]}}]})  # of --model
     assert ask(address, "/v2/models/given")["inputs"][0]["shape"] == [4]
+
+
+def loads(work, address):
+    """Configurations and files that come with a load. The gateway began with a folder of one that was killed."""
+    folders = f"{work}/state/wiremill-loaded-*"
+    assert not glob.glob(folders), glob.glob(folders)
+    with futures.ThreadPoolExecutor() as beside:
+        other = beside.submit(alone, address)
+        brought(work, address, folders)
+        other.result()
+
+
+def brought(work, address, folders):
+    of = {name: open(f"{work}/models/{name}/1/model.onnx", "rb").read() for name in ("dense", "flatter")}
+    ports = {"input": [{"name": "data_0", "data_type": "TYPE_FP32", "dims": ["3", 8, 8], "reshape": {"shape": [1, 3, 8, 8]}}],
+             "output": [{"name": "fc6_1", "dims": [2, 5], "reshape": {"shape": ["1", "10", 1, 1]}, "labelFilename": "l.txt"}]}
     # a model that the repository does not have, with labels, two versions
     labels = {"l.txt": "\n".join("abcdefghij").encode()}
     post(address, "fresh", {"max_batch_size": 0, "version_policy": {"all": {}}, **ports},

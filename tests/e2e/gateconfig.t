@@ -8,34 +8,33 @@ build=${WM_BUILD:-build/release}
 export TBB_ENABLE_SANITIZERS=1 WM_TIME_SCALE=10 XDG_RUNTIME_DIR=$work
 run () { timeout 240 build/venv/bin/python tests/e2e/gateconfig.py "$1" "$work" "${@:2}"; }
 run files || bail "no models"
-other () # log, options...: a gateway; sets gateway, http
+other () # log, options...: a gateway, beside the others; sets http
 {
-    log=$1
+    log=$work/log-of-$1
     gateway --threads 1 "${@:2}" 2>"$log" &
-    gateway=$!
+    gateways+=($!)
     until_true 60 address
 }
-given=(--model "given=$work/models/one/1/model.onnx")
 mkdir -p "$work/state/wiremill-loaded-7/1"
-other "$work/log-of-explicit" "${given[@]}" --model-repository "$work/models" --model-control-mode explicit --load-model dense \
-    --server-name triton --state "$work/state"
+given=(--model "given=$work/models/one/1/model.onnx")
+other explicit "${given[@]}" --model-repository "$work/models" --model-control-mode explicit --load-model dense --server-name triton \
+    --state "$work/state"
 ok "--model-control-mode explicit loads what --load-model names, and --model" run named "$http"
-explicit=$gateway
 run loads "$http" >"$work/loads" 2>&1 & # while others are asked: it waits for most of its time
 loads=$!
-other "$work/log-of-all" --model-repository "$work/models"
+other none "${given[@]}" --model-control-mode none
+ok "--model-control-mode none: no client loads or unloads" run fixed "$http"
+other all --model-repository "$work/models"
 ok "what can be honoured is loaded, what cannot is not, and the reasons name the shapes" run ready,refusals "$http"
 ok "clients' shapes in metadata and configuration; reshape, free sizes, max_batch_size 0: answers have them" run words,shapes "$http"
 ok "a sequence beside a state of one row; a model as densenet_onnx; the classification extension, with labels" \
     run sequence,judged,classes "$http"
-ok "SIGTERM ends it" drained
-other "$work/log-of-none" "${given[@]}" --model-control-mode none
-ok "--model-control-mode none: no client loads or unloads" run fixed "$http"
-drained
 loaded () { wait $loads || { cat "$work/loads"; return 1; }; }
 ok "configurations and files that come with a load" loaded
-gateway=$explicit
-ok "SIGTERM ends that, too" drained
+kill -TERM "${gateways[@]}"
+for one in 0 1 2; do
+    ok "SIGTERM ends gateway $one" wait "${gateways[one]}"
+done
 left () { ! ls -d "$work"/state/wiremill-loaded-*; }
 ok "nothing of them is left" left
 no () { refused 2 "$1" "$bin/wiremill" gateway --model-repository "$work/models" "${@:2}"; } # pattern, options...
