@@ -7,6 +7,7 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 
 #define TEXT_BYTES_MAX 256
 #define TEXTS_MAX 65536
+
+static herr_t (*set_end) (H5FD_t *file, H5FD_mem_t type, haddr_t end); /* of the library */
 
 void wm_h5_init (void)
 {
@@ -32,6 +35,43 @@ void wm_h5_init (void)
     H5Eset_auto2 (H5E_DEFAULT, NULL, NULL);
     H5PLset_loading_state (0);
     H5set_free_list_limits (FREE_LIST_BYTES, -1, FREE_LIST_BYTES, -1, FREE_LIST_BYTES, -1);
+}
+
+/* Takes the place of the library's own function, which allocates what a header states, up to 64
+   bits of it, before the library reads and sees that the file ends. NULL makes it refuse a header.
+   (A library that does not export its own never calls this one.)  */
+static void *bounded_malloc (size_t bytes)
+{
+    static void *(*take) (size_t bytes);
+    if (!take)
+        take = (void *(*) (size_t)) (uintptr_t) dlsym (RTLD_NEXT, "H5MM_malloc");
+    return bytes <= WM_H5_CHUNK_BYTES_MAX ? take (bytes) : NULL;
+}
+void *H5MM_malloc (size_t bytes) __attribute__ ((alias ("bounded_malloc")));
+
+/* Refuses an end of addresses beyond the end of the file: the library moves it to where a header
+   states that something ends, and fills with zeros what the file lacks.  */
+static herr_t bound (H5FD_t *file, H5FD_mem_t type, haddr_t end)
+{
+    return end <= file->cls->get_eof (file, type) ? set_end (file, type, end) : -1;
+}
+
+/* Has files that this list opens obey `bound`; all else of their driver is the library's.  */
+static bool set_bound (hid_t access, const char *path)
+{
+    static H5FD_class_t class;
+    static hid_t driver;
+    if (driver <= 0) {
+        H5FD_t *file = H5FDopen (path, H5F_ACC_RDONLY, access, HADDR_UNDEF);
+        if (!file)
+            return false;
+        class = *file->cls;
+        H5FDclose (file);
+        set_end = class.set_eoa;
+        class.set_eoa = bound;
+        driver = H5FDregister (&class);
+    }
+    return H5Pset_driver (access, driver, NULL) >= 0;
 }
 
 bool wm_h5_has_room (size_t bytes)
@@ -89,7 +129,7 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
     self->file_bytes = bytes;
     hid_t access = H5Pcreate (H5P_FILE_ACCESS);
     H5Pset_evict_on_close (access, true); /* the indexes of chunks of a dataset that is closed */
-    self->file = H5Fopen (path, H5F_ACC_RDONLY, access);
+    self->file = set_bound (access, path) ? H5Fopen (path, H5F_ACC_RDONLY, access) : -1;
     if (self->file < 0) {
         char reason[WM_H5_REASON_BYTES], end[WM_H5_SHORT_BYTES];
         const bool is_known = wm_h5_reason_file (path, reason);

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define ROWS_MAX (1ull << 48)
-#define CHUNK_BYTES_MAX (1ull << 30)
 #define PACKED_BYTES_MAX (256u << 20) /* a chunk with filters: the library holds it as a whole */
 #define PACKED_BEYOND_MAX (64u << 20) /* how much larger than the dataset one may be */
 #define INFLATE_MAX 1100              /* deflate cannot do better than 1,032 : 1 */
@@ -159,7 +158,8 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
                          wm_h5_short (path, end), column->name,
                          layout == H5D_VIRTUAL ? "virtual" : "external storage");
     uint64_t bytes;
-    if (chunk > CHUNK_BYTES_MAX || __builtin_mul_overflow (column->n_row, column->width, &bytes) ||
+    if (chunk > WM_H5_CHUNK_BYTES_MAX ||
+        __builtin_mul_overflow (column->n_row, column->width, &bytes) ||
         __builtin_mul_overflow (bytes, value_bytes, &bytes) ||
         bytes / INFLATE_MAX > column->file->file_bytes + SLACK_BYTES / INFLATE_MAX)
         return wm_fault (error, WM_EBATCH, "%s: dataset %s claims more than the file can hold",

@@ -10,6 +10,9 @@
 
 #include <hdf5.h>
 
+/* The largest chunk that is read, as a whole, and the most that the library allocates at once.  */
+#define WM_H5_CHUNK_BYTES_MAX (1ull << 30)
+
 struct wm_h5_t {
     hid_t file;
     uint64_t file_bytes;
