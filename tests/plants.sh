@@ -23,7 +23,7 @@ plant () # name, folder, options of patch: applies the patch there
 copy () # folder
 {
     rm -rf "$1" && mkdir -p "$1/$B/lib" && cp -a Makefile "${rooms[@]}" "$1" &&
-        cp -a --parents tests/*.[ch] tests/tests.mk tests/unit tests/sim tests/gpu tests/standin "$1" &&
+        cp -a --parents tests/*.[ch] tests/tests.mk tests/{unit,sim,gpu,standin,release} "$1" &&
         cp -a "$B/obj" "$B/gen" "$1/$B" && cp -a "$B"/lib/*.a "$1/$B/lib" || return
     # Those engines that are here, as files: a confined import opens no link that leads out of lib/. They contain kernels/.
     cp -a "$B"/lib/{wm_openvino.so,openvino,wm_onnxruntime.so,onnxruntime} "$1/$B/lib" 2>/dev/null

@@ -8,8 +8,8 @@ python=$PWD/build/venv/bin/python
     { echo "1..0 # SKIP tree-sitter is not in build/venv (make deps-mutants)"; exit 0; }
 
 toy=$work/toy
-mkdir -p "$toy"/{schema,kernels,broker/core,producer,gpuworker,ops} "$toy"/tests/{unit/broker,sim,gpu,standin}
-cp tests/plants.sh tests/helper.sh tests/proof.h tests/tests.mk "$toy/tests" && touch "$toy"/tests/{unit/broker,sim,gpu,standin}/none
+mkdir -p "$toy"/{schema,kernels,broker/core,producer,gpuworker,ops} "$toy"/tests/{unit/broker,sim,gpu,standin,release}
+cp tests/plants.sh tests/helper.sh tests/proof.h tests/tests.mk "$toy/tests" && touch "$toy"/tests/{unit/broker,sim,gpu,standin,release}/none
 cat >"$toy/Makefile" <<'END'
 B := build/release
 $(B)/obj/%.o: %.c
