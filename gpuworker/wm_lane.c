@@ -376,8 +376,7 @@ static int serve (wm_lane_t *self)
     self->lost_ms = self->retry.at = *self->busy_ms = wm_now_ms ();
     while (!self->done)
         pass (self);
-    if (wm_client_is_open (self->client))
-        heartbeat (self, wm_now_ms ()); /* with all that it used */
+    heartbeat (self, wm_now_ms ()); /* with all that it used; nothing where the session has ended */
     wm_client_close (self->client,
                      self->code == WM_EXIT_FAILURE ? WM_REASON_FAILED : WM_REASON_DRAINED,
                      self->why);

@@ -525,8 +525,7 @@ static void stream_slots (engine_t *self)
     int code = WM_EXIT_OK;
     self->calls_before =
         atomic_load (&self->slots.control->calls) - wm_device_launches (self->device);
-    hand = &self->slots.control->hand[0];
-    wm_device_count_here (&hand->progress);
+    hand = &self->slots.control->hand[0]; /* the device counts there, too */
     if (self->watch && !checks) {
         wm_error_t error;
         wm_fault (&error, WM_EHOST, "no thread to check the engine");

@@ -29,6 +29,7 @@ typedef struct {
     int mute_acks;      /* results are not acknowledged */
     int damage;         /* of every third batch: 1 garbage, 2 digest, 3 number of hits */
     int wrong_model;    /* 1: other bytes, 2: other offset, 3: too large */
+    atomic_int leaves;  /* so many sessions end where the worker asks for the model, 0.4 s later */
     int say_at;         /* after so many results (0: none) ... */
     wm_msg_type_t say;  /* ... say this */
     int revoke;         /* batch 5 right after it was sent */
@@ -197,7 +198,12 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
         base = play->sent;
         break;
     case WM_MSG_MODEL_GET:
-        send_model (self, play, msg->offset);
+        if (play->leaves > 0) {
+            play->leaves--;
+            zclock_sleep (400);
+            fake_code (self, WM_MSG_BYE, WM_REASON_STOPPING, "said the test");
+        } else
+            send_model (self, play, msg->offset);
         break;
     case WM_MSG_CREDIT:
         CHECK (base + (int) msg->count > play->granted - play->waits); /* once more */

@@ -15,18 +15,24 @@ static int listen_in (int *before)
     return at;
 }
 
-/* Ends that; the line at the end has what was done. Each call took 20 ms.  */
-static void heard (int at, int before)
+/* Ends that; returns what was printed.  */
+static const char *all_heard (int at, int before)
 {
     static char text[1 << 16];
-    unsigned n_batch, n_hit, n_held;
-    double engine_s;
     dup2 (before, 2);
     close (before);
     const ssize_t n = pread (at, text, sizeof text - 1, 0);
     close (at);
     text[n < 0 ? 0 : n] = 0;
-    const char *line = strstr (text, " leaves ");
+    return text;
+}
+
+/* The line at the end has what was done. Each call took 20 ms.  */
+static void heard (int at, int before)
+{
+    unsigned n_batch, n_hit, n_held;
+    double engine_s;
+    const char *line = strstr (all_heard (at, before), " leaves ");
     assert_non_null (line);
     assert_int_equal (sscanf (line, " leaves %*s after %*f s: %u batches, %u hits (%u held), %lf",
                               &n_batch, &n_hit, &n_held, &engine_s),
@@ -111,16 +117,48 @@ static void wrong_models (void **state)
     }
 }
 
+/* Whether the worker is interrupted or not: it advises what to start only if its time was up.  */
 static void no_broker (void **state)
 {
     (void) state;
-    play_t play = { 0 };
-    run_t run;
-    fake_t *broker = broker_for (&play);
-    fake_stop (broker);
-    run_start (&run, broker);
-    assert_int_equal (run_wait (&run), WM_EXIT_UNREACHABLE);
-    broker_gone (&broker, &play);
+    for (int interrupted = 0; interrupted < 2; interrupted++) {
+        play_t play = { 0 };
+        run_t run;
+        fake_t *broker = broker_for (&play);
+        fake_stop (broker);
+        zsys_interrupted = interrupted;
+        int before;
+        const int at = listen_in (&before);
+        run_start_idle (&run, broker, 60);
+        const int code = run_wait (&run);
+        const char *text = all_heard (at, before);
+        assert_int_equal (code, interrupted ? WM_EXIT_AGAIN : WM_EXIT_UNREACHABLE);
+        assert_non_null (strstr (text, broker->endpoint));
+        assert_int_equal (strstr (text, "gives up after 2 s: start") != NULL, !interrupted);
+        broker_gone (&broker, &play);
+    }
+}
+
+/* A session that ends before the model is there is followed by another one, unless the worker has
+   been idle for its idle time by then.  */
+static void a_session_ends_before_the_model_is_there (void **state)
+{
+    (void) state;
+    char path[256];
+    snprintf (path, sizeof path, "%s/cache/deep/%s.wmm", folder, model_hash);
+    for (int goes_on = 0; goes_on < 2; goes_on++) {
+        play_t play = { .n_batch = 3, .leaves = goes_on ? 2 : 1000 };
+        run_t run;
+        unlink (path);
+        fake_t *broker = broker_for (&play);
+        if (goes_on)
+            play.say_at = 3, play.say = WM_MSG_DRAIN;
+        run_start_idle (&run, broker, goes_on ? 60 : 0.3);
+        assert_int_equal (run_wait (&run), WM_EXIT_OK);
+        assert_int_equal (play.n_got, goes_on ? 3 : 0);
+        assert_int_equal (play.leaves, goes_on ? 0 : 999);
+        broker_gone (&broker, &play);
+    }
 }
 
 static void self_test_first (void **state)
@@ -479,6 +517,19 @@ static void broker_says_so (void **state)
     }
 }
 
+/* A worker that leaves reports what it has scored since its last heartbeat.  */
+static void the_last_heartbeat_has_all (void **state)
+{
+    (void) state;
+    play_t play = { .n_batch = 5, .say_at = 5, .say = WM_MSG_DRAIN };
+    run_t run;
+    fake_t *broker = broker_for (&play);
+    run_start_idle (&run, broker, 60);
+    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+    assert_int_equal (play.progress, 5 * N_HIT);
+    broker_gone (&broker, &play);
+}
+
 static void revoked_work_is_dropped (void **state)
 {
     (void) state;
@@ -550,6 +601,7 @@ int main (int argc, char **argv)
         cmocka_unit_test (damaged_cache),
         cmocka_unit_test (wrong_models),
         cmocka_unit_test (no_broker),
+        cmocka_unit_test (a_session_ends_before_the_model_is_there),
         cmocka_unit_test (self_test_first),
         cmocka_unit_test (keeps_until_acknowledged),
         cmocka_unit_test (bad_batches_are_refused_by_name),
@@ -566,6 +618,7 @@ int main (int argc, char **argv)
         cmocka_unit_test (signal_drains),
         cmocka_unit_test (an_error_of_memory_drains),
         cmocka_unit_test (broker_says_so),
+        cmocka_unit_test (the_last_heartbeat_has_all),
         cmocka_unit_test (revoked_work_is_dropped),
         cmocka_unit_test (an_early_acknowledgement_ends_nothing),
         cmocka_unit_test (a_repeated_task),
