@@ -293,7 +293,7 @@ static bool form_close (form_t *kept)
     fine = list_close (kept->column, COLUMNS) && fine;
     for (uint32_t i = 0; i < kept->n_attribute; i++)
         fine = H5Aclose (kept->attribute[i].id) >= 0 && fine;
-    fine = (kept->table <= 0 || H5Gclose (kept->table) >= 0) && fine;
+    fine = H5Gclose (kept->table) >= 0 && fine;
     fine = H5Fclose (kept->file) >= 0 && fine;
     memset (kept, 0, sizeof *kept);
     return fine;

@@ -84,15 +84,14 @@ static bool number_put (hid_t group, const char *name, int64_t number)
     return fine;
 }
 
-/* Makes a dataset of one or two dimensions (n_col 0: one); packed if it is a frame.  */
-static hid_t table_make (hid_t group, const char *kind, const char *tag, hid_t type, uint64_t n_row,
-                         uint32_t n_col)
+/* Makes a dataset of one or two dimensions; packed if it is a frame.  */
+static hid_t table_make (hid_t group, const char *kind, const char *tag, hid_t type, int n_dim,
+                         uint64_t n_row, uint32_t n_col)
 {
     char name[80];
     const hsize_t dim[2] = { n_row, n_col },
                   chunk[2] = { n_row < CHUNK_ROWS ? n_row : CHUNK_ROWS, n_col };
-    hid_t list = H5Pcreate (H5P_DATASET_CREATE),
-          space = H5Screate_simple (n_col ? 2 : 1, dim, NULL);
+    hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (n_dim, dim, NULL);
     H5Pset_obj_track_times (list, false);
     if (n_row && n_col > 4) {
         H5Pset_chunk (list, 2, chunk);
@@ -106,11 +105,11 @@ static hid_t table_make (hid_t group, const char *kind, const char *tag, hid_t t
     return dataset;
 }
 
-/* A whole small dataset.  */
+/* A whole small dataset (n_col 0: of one dimension).  */
 static bool table_put (hid_t group, const char *kind, const char *tag, hid_t type, hid_t memory,
                        uint64_t n_row, uint32_t n_col, const void *value)
 {
-    hid_t dataset = table_make (group, kind, tag, type, n_row, n_col);
+    hid_t dataset = table_make (group, kind, tag, type, n_col ? 2 : 1, n_row, n_col);
     if (dataset < 0)
         return false;
     const bool fine =
@@ -180,7 +179,7 @@ static bool event_begin (wm_writer_t *writer)
         !table_put (self->group, "tickinfo", spec->table, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 3, 0,
                     tick))
         return false;
-    self->frame = table_make (self->group, "frame", spec->table, H5T_IEEE_F32LE, n_row,
+    self->frame = table_make (self->group, "frame", spec->table, H5T_IEEE_F32LE, 2, n_row,
                               wm_image_n_col (spec, event->n_tick));
     return self->frame >= 0;
 }
@@ -235,7 +234,7 @@ static bool plane_write (wm_writer_t *writer, const wm_event_plane_t *plane, wm_
                      : wm_fault (error, WM_EHOST, "no memory for a plane of %u x %u", size.n_wire,
                                  size.n_bin);
     bool fine = true;
-    if (!*fault && size.n_wire && size.n_bin) {
+    if (!*fault) {
         hid_t file = H5Dget_space (self->frame), memory = H5Screate_simple (2, count, NULL);
         H5Sselect_hyperslab (file, H5S_SELECT_SET, start, NULL, count, NULL);
         fine = H5Dwrite (self->frame, H5T_NATIVE_FLOAT, memory, file, H5P_DEFAULT, image) >= 0;

@@ -377,6 +377,44 @@ static void events_of_one_number_have_two_names (void **state)
     source_clear (&other);
 }
 
+/* An event that is shorter than one bin has rows, and no column.  */
+static void a_short_event_has_an_empty_frame (void **state)
+{
+    (void) state;
+    source_t source;
+    source_make (&source, "short.h5");
+    source_clear (&source);
+    hid_t file = H5Fopen (test_path ("short.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    const int n_tick[] = { W - 1, 100 }, roi_n[] = { 2, 3, 1, 2 }, roi_tick[] = { 20, 0, 0, 0 };
+    replace (file, "event_table/n_tick", H5T_NATIVE_INT, 2, 0, n_tick);
+    replace (file, "roi_table/tick", H5T_NATIVE_INT, 4, 0, roi_tick);
+    replace (file, "roi_table/n", H5T_NATIVE_INT, 4, 0, roi_n);
+    replace (file, "roi_value/adc", H5T_NATIVE_FLOAT, 8, 0, (float[8]){ 1 });
+    H5Fclose (file);
+    wm_error_t error;
+    source.reader = wm_reader_open (test_path ("short.h5"), &source.spec, &error);
+    if (!source.reader)
+        fail_msg ("%s", error.text);
+    assert_int_equal (wm_scratch_open (&source.scratch, test_folder,
+                                       wm_reader_n_row (source.reader), VALUES, &error),
+                      WM_OK);
+    written (&source, test_path ("short.scores.h5"));
+    float frame[14 * BINS];
+    int channel[14];
+    hsize_t dim[2] = { 0 };
+    file = H5Fopen (test_path ("short.scores.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
+    get (file, "5/channels_dnnroi", H5T_NATIVE_INT, 14, channel);
+    hid_t data = H5Dopen2 (file, "5/frame_dnnroi", H5P_DEFAULT), space = H5Dget_space (data);
+    assert_int_equal (H5Sget_simple_extent_ndims (space), 2);
+    H5Sget_simple_extent_dims (space, dim, NULL);
+    assert_true (dim[0] == 14 && dim[1] == 0);
+    H5Sclose (space);
+    H5Dclose (data);
+    get (file, "6/frame_dnnroi", H5T_NATIVE_FLOAT, 14 * BINS, frame);
+    H5Fclose (file);
+    source_clear (&source);
+}
+
 /* The disk fills up while the file is written: the writer returns WM_EAGAIN, removes what it wrote,
    and writes the same file when there is room. A limit on the size of files replaces the disk.  */
 static void frames_wait_for_a_full_disk (void **state)
@@ -477,6 +515,7 @@ int main (void)
         cmocka_unit_test (frames_have_the_form_of_wire_cell),
         cmocka_unit_test (a_channel_map_names_the_channels),
         cmocka_unit_test (equal_content_is_equal_bytes),
+        cmocka_unit_test (a_short_event_has_an_empty_frame),
         cmocka_unit_test (events_of_one_number_have_two_names),
         cmocka_unit_test (frames_wait_for_a_full_disk),
         cmocka_unit_test (patches_are_refused),
