@@ -43,7 +43,8 @@ static const wm_option_t options[] = {
     {.name = "worst", .help = "the same of the hit whose truth has the lowest score"},
     {.name = "against", .value = "FILE", .path = WM_PATH_READ,
      .help = "... of that which differs most from this other output, in place of the truth"},
-    {.name = "score", .value = "NAME", .help = "colour hits by this score (default: the largest)"},
+    {.name = "score", .value = "NAME",
+     .help = "colour hits by this score (default: what they are called)"},
     {.name = "input", .letter = 'i', .value = "FILE", .path = WM_PATH_READ,
      .help = "where the event is (default: as the output states)"},
     {.name = "planes", .value = "FILE",
@@ -71,7 +72,7 @@ const wm_verb_t wm_verb_show = {
             "Prints one line for each row (hit, window, space point), in the order of the input: "
             "its identity, its scores (nan where it is held) and its status: `scored`, or why it "
             "is held.\n"
-            "With --output draws a plane: charge in grey, hits by their largest score, track\n"
+            "With --output draws a plane: charge in grey, hits by what they are called, track\n"
             "blue, em red, michel gold, none grey; beside it by truth, where the input is "
             "synthetic. Of an output with images (result: image) it draws these.\n",
     .options = options, .run = show_main };

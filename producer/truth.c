@@ -1,13 +1,13 @@
 /* truth.c - `wiremill-producer truth`: how well scores agree with the truth of synthetic events.
 
    Events of `wiremill synth` have a truth label for each hit; rows are joined with it by run,
-   subrun, event and hit_id. A hit is called michel where that score is at least a half, else by the
-   largest of its other scores: the softmax does not know of michel electrons, so that to call one
-   em is right as far as it can tell. AUC: the chance that a hit of a label has a higher score of it
-   than another hit; equal scores count half (Fawcett, Pattern Recognition Letters 27 (2006)
-   861).  */
+   subrun, event and hit_id. A hit is called as wm_call.h has it: the softmax does not know of
+   michel electrons, so that to call one em is right as far as it can tell. AUC: the chance that a
+   hit of a label has a higher score of it than another hit; equal scores count half (Fawcett,
+   Pattern Recognition Letters 27 (2006) 861).  */
 #include "producer/verbs.h"
 
+#include "producer/files/wm_call.h"
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_scores.h"
 #include "producer/session/wm_produce_confine.h"
@@ -24,7 +24,9 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "json", .task = "how", .help = "the result as JSON, schema wiremill-truth-1"},
+    {.name = "threshold", .value = "SCORE", .fallback = "0.5", .real_least = 0, .real_most = 1,
+     .task = "how", .help = "the michel score from which a hit is called michel"},
+    {.name = "json", .help = "the result as JSON, schema wiremill-truth-1"},
     {.name = NULL},
 };
 
@@ -43,9 +45,8 @@ const wm_verb_t wm_verb_truth = {
 
 #define PIECE_ROWS 65536u
 #define REST_TAKEN 0.05
-#define MICHEL_LEAST 0.5f /* a score from which a hit is called michel */
 
-static const char *const name_of[WM_TRUTH_END] = { "track", "em", "none", "michel" };
+static const char name_of[WM_TRUTH_END][48] = { "track", "em", "none", "michel" };
 
 typedef struct {
     double value;
@@ -55,6 +56,7 @@ typedef struct {
 typedef struct {
     wm_scores_t truth, score; /* truth: its `status` is the label */
     uint32_t n_file[2];       /* of truth, of scores */
+    wm_call_t call;
     int column[WM_TRUTH_END]; /* of `score`; -1: it has none of that name */
     uint64_t n, n_right;      /* hits that have both; the scores call them by their label */
     uint64_t n_em_or_michel;  /* a michel that is called em */
@@ -169,7 +171,7 @@ static wm_fault_t files_read (truth_t *self, const char **path, size_t n, wm_err
     if (!fault && !score->n_label) { /* not of wiremill: the labels of the truth */
         score->n_label = WM_TRUTH_END;
         for (int k = 0; k < WM_TRUTH_END; k++)
-            snprintf (score->label[k], sizeof *score->label, "%s", name_of[k]);
+            memcpy (score->label[k], name_of[k], sizeof *score->label);
         fault = wm_scores_keep (score, path[0], NULL, missing, self, error);
     }
     return fault ? fault : wm_scores_read (score, path, self->n_file[1], NULL, error);
@@ -235,11 +237,10 @@ static double score_of (const truth_t *self, uint64_t i, int label)
 
 static int called (const truth_t *self, uint64_t i)
 {
-    int best = WM_TRACK;
-    for (int k = WM_TRACK; k < WM_MICHEL; k++)
-        if (score_of (self, i, k) > score_of (self, i, best))
-            best = k;
-    return score_of (self, i, WM_MICHEL) >= MICHEL_LEAST ? WM_MICHEL : best;
+    double score[WM_TRUTH_END];
+    for (int k = 0; k < WM_TRUTH_END; k++)
+        score[k] = self->column[k] < 0 ? -INFINITY : score_of (self, i, k);
+    return (int) wm_call (&self->call, score, 1);
 }
 
 static int rank_order (const void *a_v, const void *b_v)
@@ -358,7 +359,7 @@ static void print_people (const truth_t *self)
     printf ("found: %" PRIu64 " track, %" PRIu64 " em, %" PRIu64 " none and %" PRIu64
             " michel hits (michel score at least %g)\n",
             of_scores (self, WM_TRACK), of_scores (self, WM_EM), of_scores (self, WM_NONE),
-            of_scores (self, WM_MICHEL), (double) MICHEL_LEAST);
+            of_scores (self, WM_MICHEL), self->call.least);
     printf ("truth: %s of the hits are called what they are, %s where a michel electron may be "
             "called em\n",
             share (self->n_right, self->n, a),
@@ -403,6 +404,7 @@ static int truth_main (const wm_args_t *args)
     const char **path = wm_produce_confine_rest (args, &n);
     if (!path)
         return WM_EXIT_FAILURE;
+    truth.call = wm_call_new (name_of, WM_TRUTH_END, wm_args_real (args, "threshold"));
     wm_fault_t fault = wm_file_exist (path, n, &error);
     if (!fault)
         fault = files_read (&truth, path, n, &error);

@@ -34,13 +34,9 @@ double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row)
 
 uint32_t wm_show_label (const wm_show_t *self, uint32_t row)
 {
-    uint32_t best = 0;
-    if (self->scores.status[row] != WM_HIT_SCORED)
-        return self->scores.n_label;
-    for (uint32_t k = 1; k < self->scores.n_label; k++)
-        if (wm_show_score (self, k, row) > wm_show_score (self, best, row))
-            best = k;
-    return best;
+    return self->scores.status[row] == WM_HIT_SCORED
+               ? wm_call (&self->call, self->scores.score + row, self->scores.n_row_max)
+               : self->scores.n_label;
 }
 
 typedef struct {
@@ -191,7 +187,7 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
         }
     }
     const char *rows = show->spec.points == WM_POINTS_WINDOWS ? "windows" : "hits";
-    const char *by = is_truth ? "truth" : show->score ? show->score : "their largest score";
+    const char *by = is_truth ? "truth" : show->score ? show->score : "what they are called";
     char what[96], count[48];
     snprintf (what, sizeof what, is_image (show) ? "%s" : "%s by %s",
               is_image (show) ? show->spec.table : rows, by);
@@ -359,8 +355,11 @@ static void write_counts (const wm_show_t *show, uint32_t plane, FILE *out)
         const uint32_t row = show->truth ? (uint32_t) show->truth[hit->row] : 0;
         count[row * (n + 1) + wm_show_label (show, hit->row)]++;
     }
-    wm_page_table (out, show->truth ? "Hits: rows by truth, columns by their largest score"
-                                    : "Hits by their largest score");
+    char rule[WM_CALL_TEXT_BYTES], caption[200];
+    snprintf (caption, sizeof caption, "Hits%s called: %s",
+              show->truth ? ": rows by truth, columns by what they are" : " by what they are",
+              wm_call_text (&show->call, rule));
+    wm_page_table (out, caption);
     fputs (show->truth ? "<tr><th>Truth</th>" : "<tr>", out);
     for (uint32_t k = 0; k <= n; k++)
         wm_page_put (out, "th class=\"n\"", "%s", k < n ? show->scores.label[k] : "held");

@@ -6,6 +6,7 @@
    own: the same files give the same bytes.  */
 #include "producer/results/compare_page.h"
 
+#include "producer/files/wm_call.h"
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_svg.h"
 
@@ -241,17 +242,15 @@ static void write_quantiles (const wm_compare_page_t *self, FILE *out)
     fputs ("</section>\n", out);
 }
 
-/* ---- the largest label ----------------------------------------------------------------------- */
+/* ---- what hits are called -------------------------------------------------------------------- */
 
-/* The label with the largest score; the first of equal ones.  */
-static uint32_t largest (const wm_compare_page_t *self, uint64_t i,
-                         double (*of) (const wm_compare_page_t *self, uint32_t k, uint64_t i))
+static uint32_t called (const wm_compare_page_t *self, const wm_call_t *call, uint64_t i,
+                        double (*of) (const wm_compare_page_t *self, uint32_t k, uint64_t i))
 {
-    uint32_t best = 0;
-    for (uint32_t k = 1; k < self->a->n_label; k++)
-        if (of (self, k, i) > of (self, best, i))
-            best = k;
-    return best;
+    double score[WM_SCORES_LABELS_MAX];
+    for (uint32_t k = 0; k < self->a->n_label; k++)
+        score[k] = of (self, k, i);
+    return wm_call (call, score, 1);
 }
 
 static void write_confusion (const wm_compare_page_t *self, FILE *out)
@@ -259,16 +258,19 @@ static void write_confusion (const wm_compare_page_t *self, FILE *out)
     static uint64_t n[PICTURES_MAX][PICTURES_MAX];
     const uint32_t n_label = self->a->n_label;
     uint64_t n_same = 0;
-    char text[32], all[32];
+    const wm_call_t call = wm_call_new (self->a->label, n_label, WM_CALL_LEAST);
+    char text[32], all[32], rule[WM_CALL_TEXT_BYTES], caption[200];
     if (n_label < 2 || n_label > PICTURES_MAX || !self->n_scored)
         return;
     memset (n, 0, sizeof n);
     for (uint64_t i = 0; i < self->n_scored; i++)
-        n[largest (self, i, score_a)][largest (self, i, score_b)]++;
+        n[called (self, &call, i, score_a)][called (self, &call, i, score_b)]++;
     for (uint32_t k = 0; k < n_label; k++)
         n_same += n[k][k];
-    fputs ("<section><h2>The largest score</h2>\n", out);
-    wm_page_table (out, "Hits by the label of their largest score: rows A, columns B");
+    fputs ("<section><h2>What hits are called</h2>\n", out);
+    snprintf (caption, sizeof caption, "Hits by what they are called, rows A, columns B: %s",
+              wm_call_text (&call, rule));
+    wm_page_table (out, caption);
     fputs ("<tr><th>A \\ B</th>", out);
     for (uint32_t k = 0; k < n_label; k++)
         wm_page_put (out, "th class=\"n\"", "%s", self->a->label[k]);

@@ -70,7 +70,7 @@ def tables(scores, events):
         t = {n: f["emtrkmichel"][n][:] for n in f["emtrkmichel"]}
         h = {n: g["hit_table"][n][:].squeeze() for n in ("wire", "time", "truth")}
     s = np.stack([t[n] for n in LABELS])
-    return t, h, s, s.argmax(0)
+    return t, h, s, np.where(s[3] >= .5, 3, s[:3].argmax(0))
 
 def table_plane(g):
     return g["plane_table/plane"][:].squeeze()

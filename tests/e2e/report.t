@@ -54,7 +54,7 @@ n = np.zeros((3, 5), int)
 for path in sys.argv[3:]:
     t = h5py.File(path)["emtrkmichel"]
     s = np.stack([t[l][:] for l in ("track", "em", "none", "michel")])
-    label = np.where(t["status"][:] == 0, np.nan_to_num(s).argmax(0), 4)
+    label = np.where(t["status"][:] == 0, np.where(s[3] >= .5, 3, np.nan_to_num(s[:3]).argmax(0)), 4)
     take, each = min(len(label), int(sys.argv[2])), len(label) // 8
     pieces = [slice(p * each, p * each + take * (p + 1) // 8 - take * p // 8) for p in range(8)]
     for piece in pieces if take < len(label) else [slice(None)]:

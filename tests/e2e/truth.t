@@ -19,6 +19,13 @@ agrees ()
 ok "its scores agree with the truth of events that it was not trained on" agrees
 narrow () { ! grep -E '^.{101}' "$work/said"; }
 ok "... in few columns" narrow
+lower ()
+{
+    "$bin/wiremill" truth "$made/unseen.h5" "$scores" --threshold 0.5 | cmp - "$work/half" && truth "$made/unseen.h5" "$scores" --threshold 0.05 &&
+        says 'michel score at least 0\.05' && [ "$(sed -n 's/^found: .* and \([0-9]*\) michel.*/\1/p' "$work/said")" -gt "$(sed -n 's/^found: .* and \([0-9]*\) michel.*/\1/p' "$work/half")" ]
+}
+cp "$work/said" "$work/half"
+ok "a lower threshold calls more of them michel" lower
 [ -x $python ] || { skip "no build/venv (make test makes it)"; done_testing; }
 cat >"$work/make.py" <<'PYTHON'
 """EVENTS SCORES FOLDER: the numbers again, and files that are refused"""
