@@ -151,6 +151,11 @@ static int take_numbers (plan_t *self)
     if (isnan (given->fact[WM_PLAN_BATCH].value))
         wm_plan_given_set (given, WM_PLAN_BATCH, WM_DEFAULT_BATCH_HITS,
                            "assumed, as of the sparse engine");
+    if (isnan (given->fact[WM_PLAN_BATCHES].value))
+        wm_plan_given_set (
+            given, WM_PLAN_BATCHES,
+            ceil (given->fact[WM_PLAN_HITS].value / given->fact[WM_PLAN_BATCH].value),
+            "at least: its planes are not known");
     return 0;
 }
 
@@ -234,19 +239,19 @@ static const char *const where_names[] = { "cores", "gpus", "here" };
 /* Prints or keeps one row of times.  */
 static void time_row (plan_t *self, where_t where, double workers, const wm_plan_time_t *time)
 {
-    char wall[32], name[40];
+    char wall[32], name[40], rate[32], share[32];
     if (where != HERE && self->n_row < ROWS_MAX) {
         self->row[self->n_row] = workers;
         self->time[self->n_row++] = *time;
     }
     if (self->json) {
-        json_array_append_new (json_object_get (self->json, "times"),
-                               json_pack ("{s:s, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f}",
-                                          "on", where_names[where], "workers", workers, "wall_s",
-                                          time->wall_s, "cpu_s", time->cpu_s, "limit",
-                                          wm_plan_limit_name (time->limit), "busy", time->busy,
-                                          "bytes_s", time->bytes_s, "batches_s", time->batches_s,
-                                          "broker", time->broker, "peers", time->peers));
+        json_array_append_new (
+            json_object_get (self->json, "times"),
+            json_pack ("{s:s, s:f, s:f, s:f, s:s, s:f, s:o, s:f, s:f, s:f}", "on",
+                       where_names[where], "workers", workers, "wall_s", time->wall_s, "cpu_s",
+                       time->cpu_s, "limit", wm_plan_limit_name (time->limit), "busy", time->busy,
+                       "bytes_s", wm_plan_real (time->bytes_s), "batches_s", time->batches_s,
+                       "broker", time->broker, "peers", time->peers));
         return;
     }
     snprintf (name, sizeof name,
@@ -254,9 +259,12 @@ static void time_row (plan_t *self, where_t where, double workers, const wm_plan
               : where == ON_GPUS ? "%.0f GPU"
                                  : "%.0f",
               workers);
-    printf ("  %8s %12s  %-9s %4.0f %% %9.2f %10.2f %6.1f %% %5.1f %%\n", name,
+    const bool is_known = !isnan (time->bytes_s);
+    snprintf (rate, sizeof rate, is_known ? "%.2f" : "-", 1e-6 * time->bytes_s);
+    snprintf (share, sizeof share, "%s%.1f", is_known ? "" : ">", 100 * time->broker);
+    printf ("  %8s %12s  %-9s %4.0f %% %9s %10.2f %6s %% %5.1f %%\n", name,
             wm_show_time (time->wall_s, wall), wm_plan_limit_name (time->limit), 100 * time->busy,
-            1e-6 * time->bytes_s, time->batches_s, 100 * time->broker, 100 * time->peers);
+            rate, time->batches_s, share, 100 * time->peers);
 }
 
 /* A warning in lines of at most WIDTH columns.  */

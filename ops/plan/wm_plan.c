@@ -12,7 +12,7 @@ static double known (double value)
 
 static double batches_event (const wm_plan_t *self)
 {
-    return ceil (self->hits_event / self->batch_hits);
+    return fmax (ceil (self->hits_event / self->batch_hits), known (self->batches_event));
 }
 
 static double producer_s (const wm_plan_t *self)
@@ -80,8 +80,8 @@ static void time_of (const wm_plan_t *self, double workers, double hits_s, wm_pl
     time->cpu_s = needs.hits / hits_s + known (needs.producer_s);
     time->busy = needs.batches * a_batch_s / (workers * flow_s);
     time->batches_s = needs.batches / flow_s;
-    time->bytes_s = bytes / flow_s;
-    time->broker = broker_load (self, time->batches_s, time->bytes_s);
+    time->bytes_s = (needs.task_bytes + needs.result_bytes) / flow_s;
+    time->broker = broker_load (self, time->batches_s, bytes / flow_s);
     time->peers = (workers + self->producers) / WM_PEERS_MAX;
 }
 

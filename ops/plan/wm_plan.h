@@ -34,6 +34,7 @@ typedef struct {
     bool has_keys; /* the broker asks for keys, and all is encrypted */
     double files, events, hits_event;
     double batch_hits, n_output;
+    double batches_event;           /* at least: a batch has hits of one plane */
     double bytes_event;             /* payloads sent to workers */
     double output_bytes_hit;        /* of a file of scores */
     double core_hits_s, gpu_hits_s; /* of a worker on one core; of a GPU */
@@ -66,8 +67,9 @@ typedef struct {
     double cpu_s; /* of engines and producers; the others' is not known */
     wm_plan_limit_t limit;
     double busy;               /* share of the workers' time that they score */
-    double batches_s, bytes_s; /* through the broker, while there is work */
-    double broker;             /* share of what one broker carries, of what it has least of */
+    double batches_s, bytes_s; /* through the broker, while there is work; bytes_s: or NAN */
+    double broker;             /* share of what one broker carries, of what it has least of; with
+                                  bytes_s NAN at least */
     double peers;              /* share of a broker's peers */
 } wm_plan_time_t;
 

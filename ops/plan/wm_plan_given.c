@@ -3,6 +3,7 @@
 #include "kernels/wm_device.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
+#include "schema/wm_defaults.h"
 
 #include <errno.h>
 #include <math.h>
@@ -30,6 +31,7 @@ static const struct {
     [WM_PLAN_FILE_S] = {"file-s", "s_file", "a file adds", SECONDS, 1},
     [WM_PLAN_BYTES] = {"event-bytes", "bytes_per_event", "payload per event", BYTES, 1},
     [WM_PLAN_BATCH] = {"batch-hits", "batch_hits", "hits per batch", COUNT, 1},
+    [WM_PLAN_BATCHES] = {NULL, "batches_per_event", "batches per event", COUNT, 1},
     [WM_PLAN_SCORES] = {"scores", "scores", "scores per hit", COUNT, 1},
     [WM_PLAN_OUTPUT] = {NULL, "output_bytes_per_hit", "output per hit", BYTES, 1},
     [WM_PLAN_START] = {"start-s", "start_s", "start and end", SECONDS, 1},
@@ -114,6 +116,12 @@ static void take_engine (wm_plan_given_t *self, const json_t *point, const char 
     if (real (point, "events_s") > 0)
         wm_plan_given_set (self, WM_PLAN_HITS, real (point, "hits_s") / real (point, "events_s"),
                            from);
+    const double most = self->fact[WM_PLAN_BATCH].value;
+    if (real (point, "batch") >= (isnan (most) ? WM_DEFAULT_BATCH_HITS : most) &&
+        real (point, "batches_s") > 0)
+        wm_plan_given_set (self, WM_PLAN_BATCHES,
+                           round (100 * real (point, "batches_s") / real (point, "events_s")) / 100,
+                           from); /* rates are rounded */
     const double made_s = real (point, "read_s_event") + real (point, "pack_s_event");
     const double made_cpu_s = real (point, "cpu_s_event");
     if (!isnan (made_s))
@@ -227,6 +235,7 @@ void wm_plan_given_plan (const wm_plan_given_t *self, wm_plan_t *plan)
         .hits_event = fact[WM_PLAN_HITS].value,
         .batch_hits = fact[WM_PLAN_BATCH].value,
         .n_output = fact[WM_PLAN_SCORES].value,
+        .batches_event = fact[WM_PLAN_BATCHES].value,
         .bytes_event = fact[WM_PLAN_BYTES].value,
         .output_bytes_hit = fact[WM_PLAN_OUTPUT].value,
         .core_hits_s = fact[WM_PLAN_CORE].value,

@@ -22,8 +22,9 @@ typedef enum {
     WM_PLAN_FILE_S,
     WM_PLAN_BYTES, /* of payloads, an event */
     WM_PLAN_BATCH,
-    WM_PLAN_SCORES, /* a hit */
-    WM_PLAN_OUTPUT, /* bytes of the output, a hit */
+    WM_PLAN_BATCHES, /* an event */
+    WM_PLAN_SCORES,  /* a hit */
+    WM_PLAN_OUTPUT,  /* bytes of the output, a hit */
     WM_PLAN_START,
     WM_PLAN_CLIENT,
     WM_PLAN_DISK, /* bytes a second */

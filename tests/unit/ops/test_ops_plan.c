@@ -53,6 +53,10 @@ static void test_needs (void **state)
     near (needs.producer_s, 51);     /* 1,000 x 0.05 + 100 x 0.01 */
     near (needs.producers_gpu, 5);   /* an event takes the GPU 0.01 s, a producer 0.05 s */
     near (needs.clients_gpu, 10001); /* (100 + 0.01) / 0.01 */
+    wm_plan_t planes = simple;       /* a batch has hits of one of 18 planes */
+    planes.batches_event = 18;
+    wm_plan_needs (&planes, &needs);
+    near (needs.batches, 18000);
     wm_plan_t large = simple;
     large.hits_event = 16385; /* one more than a batch holds */
     wm_plan_needs (&large, &needs);
@@ -103,6 +107,7 @@ static void test_by_broker (void **state)
     plan.bytes_event = 7.73e9; /* 1,000 of them at 773 MB/s: 10,000 s, and the results */
     plan.n_output = NAN;
     wm_plan_time (&plan, 100, &time);
+    assert_true (isnan (time.bytes_s)); /* not guessed: those of results are not known */
     assert_int_equal (time.limit, WM_PLAN_BY_BROKER);
     near (time.wall_s, 2 + 10000);
     near (time.broker, 1);
@@ -247,9 +252,11 @@ static const char points[] =
     " \"signature\": \"sparse/fp32/v1\", \"hits_s\": 900, \"events_s\": 9,"
     " \"read_s_event\": 0.1, \"pack_s_event\": 0.2},"
     "{\"bench\": \"engine\", \"precision\": \"fp32\", \"workers\": 1, \"threads\": 1,"
-    " \"signature\": \"sparse/fp32/v1\", \"hits_s\": 1000, \"events_s\": 10},"
+    " \"signature\": \"sparse/fp32/v1\", \"hits_s\": 1000, \"events_s\": 10,"
+    " \"batch\": 16384, \"batches_s\": 180},"
     "{\"bench\": \"engine\", \"precision\": \"fp32\", \"workers\": 2, \"threads\": 2,"
-    " \"signature\": \"sparse/fp32/v1\", \"hits_s\": 3800, \"events_s\": 38},"
+    " \"signature\": \"sparse/fp32/v1\", \"hits_s\": 3800, \"events_s\": 38,"
+    " \"batch\": 300, \"batches_s\": 3800},"
     "{\"bench\": \"engine\", \"precision\": \"fp32\", \"workers\": 1, \"threads\": 1,"
     " \"signature\": \"sparse/fp32/v1\", \"hits_s\": 9e9, \"failed\": \"exit 1\"},"
     "{\"bench\": \"engine\", \"precision\": \"fast\", \"workers\": 1, \"threads\": 2,"
@@ -263,6 +270,7 @@ static void test_points (void **state)
     assert_int_equal (read_text (&given, points, "fp32", &error), WM_OK);
     near (given.fact[WM_PLAN_CORE].value, 1000); /* the fastest; not the one that failed */
     near (given.fact[WM_PLAN_HITS].value, 100);
+    near (given.fact[WM_PLAN_BATCHES].value, 18); /* of batches as campaigns have them */
     near (given.fact[WM_PLAN_EVENT_S].value, 0.3);
     near (given.fact[WM_PLAN_START].value, 0.5); /* 0.5 + 0.3 less the first event */
     near (given.fact[WM_PLAN_BYTES].value, 1000);
