@@ -58,6 +58,7 @@ static const struct {
     {"pack_s_event", NULL, SMALL, 0, "... cutting, digesting and encoding"},
     {"cpu_s_event", NULL, SMALL, 0, "... CPU time of both"},
     {"bytes_per_event", NULL, COUNT, 0, "sent to workers"},
+    {"batches_per_event", NULL, FIXED2, 0, "as campaigns cut them"},
     {"input_files", NULL, COUNT, 0, "that were read, in whole or in part"},
     {"input_events", NULL, COUNT, 0, "in these files"},
     {"cpu_producer_s", NULL, FIXED2, 0, "CPU time of the producer"},

@@ -118,10 +118,8 @@ static void take_engine (wm_plan_given_t *self, const json_t *point, const char 
                            from);
     const double most = self->fact[WM_PLAN_BATCH].value;
     if (real (point, "batch") >= (isnan (most) ? WM_DEFAULT_BATCH_HITS : most) &&
-        real (point, "batches_s") > 0)
-        wm_plan_given_set (self, WM_PLAN_BATCHES,
-                           round (100 * real (point, "batches_s") / real (point, "events_s")) / 100,
-                           from); /* rates are rounded */
+        real (point, "batches_per_event") > 0)
+        wm_plan_given_set (self, WM_PLAN_BATCHES, real (point, "batches_per_event"), from);
     const double made_s = real (point, "read_s_event") + real (point, "pack_s_event");
     const double made_cpu_s = real (point, "cpu_s_event");
     if (!isnan (made_s))
