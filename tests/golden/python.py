@@ -180,6 +180,10 @@ class Package(unittest.TestCase):
             self.assertEqual(set(hints), wanted, function)
         self.assertTrue(os.path.exists(os.path.join(os.path.dirname(wiremill.__file__), "py.typed")))
 
+    def test_dir_shows_the_api_alone(self):
+        self.assertEqual({name for name in dir(wiremill) if not name.startswith("_")}, set(wiremill.__all__))
+        self.assertIn("__version__", dir(wiremill))
+
     def test_a_run_and_its_output(self):
         seen = []
         patches = os.path.join(WORK, "patches.npy")

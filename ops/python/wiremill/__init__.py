@@ -45,6 +45,10 @@ NONFINITE = 6   #: the model gave a NaN: all scores of the patch are NaN
 Path = Union[str, "os.PathLike[str]"]
 
 
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__all__", "__doc__", "__version__"])
+
+
 def status_text(status: int) -> str:
     """Return the meaning of a status, such as "bad pixel".
 
