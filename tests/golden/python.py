@@ -208,6 +208,7 @@ class Package(unittest.TestCase):
         subprocess.run([os.environ["WIREMILL_PROGRAM"], "export", "--to", "csv", out[0]], check=True, stderr=subprocess.DEVNULL)
         with open(out[0].replace(".h5", ".csv")) as csv:
             self.assertEqual(list(hits.columns), csv.readline().strip().split(","))
+        self.try_columns(hits)
         rows = hits.to_numpy()
         self.assertEqual(rows.dtype.names, tuple(hits.columns))
         self.assertEqual(rows[hits.labels[0]].tobytes(), hits.scores[:, 0].tobytes())
@@ -225,6 +226,25 @@ class Package(unittest.TestCase):
             wiremill.run(MODEL, patches, out, progress=interrupt)
         hits = wiremill.read(wiremill.run(MODEL, patches, out)[0])
         self.same(hits.scores)
+
+    def try_columns(self, hits):
+        """A column by its name, and rows by a mask, a slice or numbers."""
+        first = hits.labels[0]
+        self.assertIs(hits[first], hits.columns[first])
+        self.assertEqual(list(hits), list(hits.columns))
+        self.same(hits[hits.scored].scores, np.delete(self.right, 4, 0))
+        self.same(hits[2:4].scores, self.right[2:4])
+        self.same(hits[[7, 2]].scores, self.right[[7, 2]])
+        self.assertEqual((len(hits[[]]), hits[2:4].labels, hits[2:4].attributes), (0, hits.labels, hits.attributes))
+        with self.assertRaisesRegex(TypeError, r"; row 7 is \[7:8\]$"):
+            hits[7]
+        with self.assertRaisesRegex(KeyError, "no column 'hits'; there are: run, "):
+            hits["hits"]
+        for wrong in 0, 1.5, [1.5], None, [[1]]:
+            with self.assertRaisesRegex(TypeError, "neither a column"):
+                hits[wrong]
+        with self.assertRaises(IndexError):
+            hits[hits.scored[1:]]
 
     def try_tables(self, hits):
         """As pandas and Arrow where they are installed; else the error names what is missing."""

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Iterator, Optional, Sequence, Union, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,36 @@ class Scores:
 
     def __len__(self) -> int:
         return len(self.columns["status"])
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the columns, as those of a DataFrame."""
+        return iter(self.columns)
+
+    @overload
+    def __getitem__(self, key: str) -> NDArray[Any]: ...
+
+    @overload
+    def __getitem__(self, key: Union[slice, Sequence[int], NDArray[Any]]) -> Scores: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a column by its name, or the rows of a mask, a slice or row numbers, as another `Scores`.
+
+        Examples
+        --------
+        >>> hits = wiremill.read("out/events.scores.h5")
+        >>> sure = hits[hits["em"] > 0.5]
+        >>> bool((sure["em"] > 0.5).all())
+        True
+        """
+        if isinstance(key, str):
+            if key not in self.columns:
+                raise KeyError(f"no column {key!r}; there are: {', '.join(self.columns)}")
+            return self.columns[key]
+        rows = key if isinstance(key, slice) else np.asarray(key) if np.size(key) else np.zeros(0, np.intp)
+        if not isinstance(rows, slice) and (rows.ndim != 1 or rows.dtype.kind not in "biu"):
+            hint = f"; row {key} is [{key}:{key + 1}]" if isinstance(key, int) and key >= 0 else ""
+            raise TypeError(f"{key!r} is neither a column's name, nor a mask, a slice or a list of row numbers{hint}")
+        return dataclasses.replace(self, columns={name: column[rows] for name, column in self.columns.items()})
 
     def _facts(self) -> dict[str, str]:
         """What a line about the output names; of many labels the first and the last."""
