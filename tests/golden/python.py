@@ -188,7 +188,8 @@ class Package(unittest.TestCase):
         seen = []
         patches = os.path.join(WORK, "patches.npy")
         np.save(patches, np.where(np.arange(N)[:, None, None] == 4, np.nan, self.patches))
-        out = wiremill.run(MODEL, patches, os.path.join(WORK, "out"), progress=lambda *hits: seen.append(hits))
+        with self.assertWarnsRegex(UserWarning, "held: 1 hit of .*patches.npy: 1 bad pixel"):
+            out = wiremill.run(MODEL, patches, os.path.join(WORK, "out"), progress=lambda *hits: seen.append(hits))
         self.assertEqual(out, [os.path.join(WORK, "out", "patches.scores.h5")])
         self.assertEqual(seen[-1], (N, N))
         hits = wiremill.read(out[0])
@@ -214,7 +215,8 @@ class Package(unittest.TestCase):
         self.assertEqual(rows[hits.labels[0]].tobytes(), hits.scores[:, 0].tobytes())
         self.try_tables(hits)
         # the same call again: nothing is left to do
-        self.assertEqual(wiremill.run(MODEL, [patches], os.path.join(WORK, "out")), out)
+        with self.assertWarnsRegex(UserWarning, "held: 1 hit of "):
+            self.assertEqual(wiremill.run(MODEL, [patches], os.path.join(WORK, "out")), out)
 
     def test_a_run_that_is_interrupted_goes_on(self):
         def interrupt(done, known):
@@ -301,6 +303,20 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(wiremill.RunError, "nowhere.h5") as raised:
             wiremill.run(MODEL, "/proc/nowhere.h5", os.path.join(WORK, "none"))
         self.assertIn(raised.exception.exit_code, (2, 5))
+        cut = os.path.join(WORK, "cut.h5")
+        with open(EVENTS, "rb") as whole, open(cut, "wb") as part:
+            part.write(whole.read(20000))
+        patches = os.path.join(WORK, "good.npy")
+        np.save(patches, self.patches[:5])
+        with self.assertRaises(wiremill.RunError) as raised:
+            wiremill.run(MODEL, cut, os.path.join(WORK, "cut"))
+        self.assertEqual(raised.exception.exit_code, 5)
+        why = f"held: {cut}: truncated: it has 20000 bytes of"
+        self.assertRegex(str(raised.exception), f'^wiremill run: exit code 5: {why}.*\\nMend them, then .*"--retry-held"].$')
+        self.assertNotRegex(str(raised.exception), "wiremill-result|type:|--output")
+        self.assertIn("\nwiremill-result exit=5 ", raised.exception.output)
+        with self.assertWarnsRegex(UserWarning, f"^{why}.*$"):
+            self.assertEqual(len(wiremill.run(MODEL, [cut, patches], os.path.join(WORK, "one"))), 1)
         program = os.environ["WIREMILL_PROGRAM"]
         try:
             os.environ["WIREMILL_PROGRAM"] = "/proc/nowhere/wiremill"

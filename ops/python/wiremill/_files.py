@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import warnings
 from typing import Any, Iterator, Optional, Sequence, Union, overload
 
 import numpy as np
@@ -23,18 +24,33 @@ _LAST = ("engine", "in_fiducial", "status")   # the scores are between both, as 
 _HELD = 3   # exit code: finished, something is held
 
 
+# Of what `wiremill run` prints, lines that a caller of Python has no use for: its result, advice with a command, its log.
+_NOT_REASONS = re.compile(r"(?m)^wiremill-result .*$|^.*, then type:\n  .*$|^\d{4}-\d\d-\d\dT\S+Z .*$")
+
+
 class RunError(RuntimeError):
-    """`wiremill run` failed; the text is what it printed last.
+    """`wiremill run` failed; the text is why, with the files that it names.
 
     Attributes
     ----------
     exit_code : int
         As `wiremill --help` lists them.
+    output : str
+        All that the command printed.
     """
 
-    def __init__(self, exit_code: int, text: str) -> None:
-        super().__init__(f"wiremill run: exit code {exit_code}: {text}")
-        self.exit_code = exit_code
+    def __init__(self, exit_code: int, output: str) -> None:
+        text = "\n".join(_reasons(output) or output.splitlines()[-3:]) or "it printed nothing"
+        again = '\nMend them, then run it again with options=["--retry-held"].' if "\nheld: " in f"\n{output}" else ""
+        super().__init__(f"wiremill run: exit code {exit_code}: {text}{again}")
+        self.exit_code, self.output = exit_code, output
+
+
+def _reasons(output: str) -> list[str]:
+    """The last lines that `wiremill run` printed of what went wrong, without its name."""
+    lines = [line.strip() for line in _NOT_REASONS.sub("", output).splitlines() if line.strip()]
+    held = [line for line in lines if line.startswith("held: ")]
+    return [re.sub("^wiremill run: ", "", line) for line in held or lines][-10:]
 
 
 @dataclasses.dataclass(repr=False)
@@ -263,6 +279,11 @@ def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec:
     list of str
         Paths of the outputs in `output`. Rows of held hits have a status and NaN.
 
+    Warns
+    -----
+    UserWarning
+        Some files or hits are held. The text has the reasons.
+
     Raises
     ------
     RunError
@@ -296,8 +317,9 @@ def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec:
             if ours:
                 ours.close()
     if process.returncode not in (0, _HELD):
-        lines = text.decode(errors="replace").strip().splitlines()
-        raise RunError(process.returncode, " ".join(lines[-3:]) or "without a word")
+        raise RunError(process.returncode, text.decode(errors="replace"))
+    if process.returncode == _HELD:
+        warnings.warn("\n".join(_reasons(text.decode(errors="replace"))), stacklevel=2)
     return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".scores.h5"))
 
 
