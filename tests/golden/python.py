@@ -25,7 +25,7 @@ from unittest import mock
 import numpy as np
 
 import wiremill
-from wiremill import _progress
+from wiremill import _files, _progress
 
 CALLS, MODEL, ORIGINAL, GENERAL, EVENTS, WORK, *ENGINES = sys.argv[1:]
 N = 300
@@ -33,6 +33,10 @@ N = 300
 
 def c(*arguments, given=None):
     return np.frombuffer(subprocess.run([CALLS, *arguments], input=given, stdout=subprocess.PIPE, check=True).stdout, "f4")
+
+
+def state(done, known, word, files_done=0):
+    return _progress.State(done, known, word, files_done, 2)
 
 
 class Package(unittest.TestCase):
@@ -192,6 +196,8 @@ class Package(unittest.TestCase):
             out = wiremill.run(MODEL, patches, os.path.join(WORK, "out"), progress=lambda *hits: seen.append(hits))
         self.assertEqual(out, [os.path.join(WORK, "out", "patches.scores.h5")])
         self.assertEqual(seen[-1], (N, N))
+        told = _files._state(os.environ["WIREMILL_PROGRAM"], os.path.join(WORK, "out"))
+        self.assertEqual(told, (N, N, "", 1, 1))
         hits = wiremill.read(out[0])
         self.assertEqual(hits.labels, self.model.labels)
         self.assertEqual(len(hits), N)
@@ -267,14 +273,31 @@ class Package(unittest.TestCase):
                 return True
 
         line, log = Terminal(), io.StringIO()
-        for stream in (line, log):
-            shown = _progress.Shown(None, stream)
-            for done in (0, 1000, 1234):
-                shown(done, 5000)
-            shown.close()
-        self.assertEqual(line.getvalue(), "\rwiremill run: 0 of 5,000 hits (0 %)\rwiremill run: 1,000 of 5,000 hits (20 %)"
-                                          "\rwiremill run: 1,234 of 5,000 hits (24 %)\n")
-        self.assertEqual(log.getvalue(), "wiremill run: 0 of 5,000 hits (0 %)\nwiremill run: 1,234 of 5,000 hits (24 %)\n")
+        states = [state(0, 5000, "at least"), state(1000, 5000, "about", 1), state(1234, 4936, "", 2)]
+        with mock.patch.dict(os.environ, COLUMNS="80"), mock.patch("time.monotonic", lambda: 7.0):
+            for stream in (line, log):
+                shown = _progress.Shown(None, stream)
+                for one in states:
+                    shown(one)
+                shown.close()
+        first = "wiremill run: 0 of at least 5,000 hits, 0 of 2 files"
+        last = "wiremill run: 1,234 of 4,936 hits (25 %), 2 of 2 files"
+        self.assertEqual(log.getvalue(), f"{first}\n{last}\n")
+        drawn = line.getvalue().rstrip("\n").split("\r")[1:]
+        self.assertEqual(drawn[0], f"[{'.' * 20}] {first}")
+        self.assertEqual(drawn[2].rstrip(), f"[{'#' * 5}{'.' * 15}] {last}")
+        self.assertTrue(all(len(text) < 80 for text in drawn))
+        narrow = Terminal()
+        with mock.patch.dict(os.environ, COLUMNS="60"):
+            _progress.Shown(None, narrow)(states[0])
+        self.assertEqual(narrow.getvalue(), f"\r{first}")
+        # 1,000 hits in 10 s, and 4,000 to do
+        with mock.patch("time.monotonic", iter([0.0, 10.0, 20.0]).__next__):
+            shown = _progress.Shown(None, log)
+            for one in [state(0, 5000, "about"), *states[1:]]:
+                shown(one)
+        self.assertIn("1,000 of about 5,000 hits (20 %), 100 hits/s, about 40 s left, 1 of 2 files\n", log.getvalue())
+        self.assertIn("1,234 of 4,936 hits (25 %), 62 hits/s, 60 s left, 2 of 2 files\n", log.getvalue())
         with mock.patch("sys.stderr", log):
             self.assertIsNone(_progress.shown(None))
             self.assertIsNotNone(_progress.shown(True))
@@ -291,13 +314,13 @@ class Package(unittest.TestCase):
         with mock.patch.dict(sys.modules, {"IPython": ipython, "IPython.display": display}), \
                 mock.patch("sys.stderr", io.StringIO()) as silent:
             shown = _progress.shown(None)
-            shown(10, 40)
-            shown(40, 40)
+            shown(state(10, 40, "about"))
+            shown(state(40, 40, ""))
             shown.close()
         self.assertEqual(silent.getvalue(), "")
         self.assertEqual(len(drawn), 2)
         self.assertIn('value="40" max="40"', drawn[1])
-        self.assertIn("40 of 40 hits (100 %)", drawn[1])
+        self.assertIn("40 of 40 hits (100 %), 0 of 2 files", drawn[1])
 
     def test_a_run_that_fails(self):
         with self.assertRaisesRegex(wiremill.RunError, "nowhere.h5") as raised:

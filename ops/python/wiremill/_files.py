@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import warnings
-from typing import Any, Iterator, Optional, Sequence, Union, overload
+from typing import Any, Callable, Iterator, Optional, Sequence, Union, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,8 +271,9 @@ def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec:
     options : sequence of str
         Further options of `wiremill run`.
     progress : bool or callable, optional
-        True: a bar in a notebook, else a line on standard error. None: the same, but not into a log. False: nothing. A function
-        is called about every second with the number of hits that are scored or held, and of those known so far.
+        True: a bar with the time left, in a notebook or on standard error. None: the same, but not into a log. False: nothing.
+        A function is called about every second with the number of hits that are scored or held, and that of all. The second
+        number is an estimate while files are read.
 
     Returns
     -------
@@ -306,7 +307,7 @@ def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec:
     if spec is not None:
         command += ["--spec", os.fspath(spec)]
     ours = None if callable(progress) else _progress.shown(progress)
-    tell = progress if callable(progress) else ours
+    tell = _told(progress) if callable(progress) else ours
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         try:
             text = _wait(process, program, folder, tell)
@@ -323,29 +324,37 @@ def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec:
     return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".scores.h5"))
 
 
-def _wait(process: subprocess.Popen[bytes], program: str, folder: str, progress: Optional[_progress.Progress]
+def _told(progress: _progress.Progress) -> Callable[[_progress.State], None]:
+    return lambda state: progress(state.done, state.known)
+
+
+def _wait(process: subprocess.Popen[bytes], program: str, folder: str, tell: Optional[Callable[[_progress.State], None]]
           ) -> bytes:
     """Until the process ends; returns what it printed."""
     seen, ends = None, False
     while True:
         try:
-            text, _ = process.communicate(timeout=1 if progress else None)
+            text, _ = process.communicate(timeout=1 if tell else None)
             ends = True
         except subprocess.TimeoutExpired:
             pass
-        hits = _hits(program, folder) if progress else None
-        if progress and hits and hits != seen:
-            seen = hits
-            progress(*hits)
+        state = _state(program, folder) if tell else None
+        if tell and state and state != seen:
+            seen = state
+            tell(state)
         if ends:
             return text
 
 
-def _hits(program: str, folder: str) -> Optional[tuple[int, int]]:
-    """Hits scored or held, and those known, by `wiremill status`; None while there is no campaign."""
+def _state(program: str, folder: str) -> Optional[_progress.State]:
+    """How far the campaign is, by `wiremill status`; None while there is none."""
     asked = subprocess.run([program, "status", "--json", folder], stdin=subprocess.DEVNULL, capture_output=True)
     try:
-        hits = json.loads(asked.stdout)["hits"]
-        return hits["done"] + hits["held"], max(hits["announced"], hits.get("expected") or 0)
+        status = json.loads(asked.stdout)
+        hits, inputs = status["hits"], status["inputs"]
+        known, expected = hits["announced"], hits["expected"]
+        word = "at least" if expected is None else "about" if expected > known else ""
+        return _progress.State(hits["done"] + hits["held"], max(known, expected or 0), word,
+                               inputs["written"] + inputs["held"], inputs["total"])
     except (ValueError, KeyError, TypeError):
         return None
