@@ -3,8 +3,8 @@
 usage: build_wheel.py BUNDLE VERSION WHEEL.whl
 
 In the wheel: the package, in wiremill/lib/ libwiremill with what it links (but for the C library), the engines that call
-OpenVINO and ONNX Runtime (whose libraries come with the packages openvino and onnxruntime), and the licence of each. The same
-bundle gives the same bytes.
+OpenVINO and ONNX Runtime (whose libraries come with the packages openvino and onnxruntime), the network that comes with
+wiremill, and the licence of each library. The same bundle gives the same bytes.
 
 What libwiremill links gets names of its own, wm_crypto.so.3 for libcrypto.so.3: a process has one library of a name, and
 the one that Python's ssl needs may be newer than ours, or older.
@@ -76,6 +76,7 @@ def contents(bundle, version, platform):
     for name in ("wm_openvino.so", "wm_onnxruntime.so"):
         if os.path.exists(os.path.join(lib, name)):
             yield f"wiremill/lib/{name}", renamed(read(lib, name), linked)
+    yield "wiremill/lib/synthetic.onnx", read(bundle, "share", "wiremill", "synthetic.onnx")
     licences = dict(line.split(" ", 1) for line in read(bundle, "licenses", "files").decode().splitlines())
     for package in sorted({"wiremill", "libonnx-dev"} | {licences[f"lib/{name}"] for name in linked}):
         yield f"{info}/licenses/{package}.txt", read(bundle, "licenses", f"{package}.txt")

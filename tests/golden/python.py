@@ -13,6 +13,7 @@ import inspect
 import io
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -46,6 +47,9 @@ class Package(unittest.TestCase):
         cls.model = wiremill.Model(MODEL)
         cls.patches = patches.reshape(N, *cls.model.shape)
         cls.right = c("score", MODEL, given=patches.tobytes()).reshape(N, -1)
+        cls.events = os.path.join(WORK, "events.h5")
+        shutil.copy(EVENTS, cls.events)
+        cls.output, = wiremill.run("synthetic", cls.events, os.path.join(WORK, "events"))
 
     def same(self, got, want=None):
         want = self.right if want is None else want
@@ -183,6 +187,23 @@ class Package(unittest.TestCase):
             wanted = set(inspect.signature(function).parameters) - {"self"} | {"return"}
             self.assertEqual(set(hints), wanted, function)
         self.assertTrue(os.path.exists(os.path.join(os.path.dirname(wiremill.__file__), "py.typed")))
+
+    def test_the_network_that_comes_with_wiremill(self):
+        with wiremill.Model("synthetic") as model:
+            self.assertEqual((model.shape, model.labels), ((48, 48), ["track", "em", "none", "michel"]))
+            self.assertEqual(model.sha256, wiremill.read(self.output).attributes["model_sha256"])
+            with pickle.loads(pickle.dumps(model)) as twin:
+                self.assertEqual(twin.sha256, model.sha256)
+        before = os.getcwd()
+        os.chdir(WORK)
+        try:
+            shutil.copy(MODEL, "synthetic")   # a file of the user's is meant
+            with wiremill.Model("synthetic") as model:
+                self.assertEqual(model.sha256, self.model.sha256)
+        finally:
+            os.chdir(before)
+        with self.assertRaisesRegex(FileNotFoundError, "'Synthetic'"):
+            wiremill.Model("Synthetic")
 
     def test_dir_shows_the_api_alone(self):
         self.assertEqual({name for name in dir(wiremill) if not name.startswith("_")}, set(wiremill.__all__))

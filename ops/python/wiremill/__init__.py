@@ -78,7 +78,8 @@ class Model:
     Parameters
     ----------
     path : path
-        The model's file. An .onnx or .pb is imported first; a .wmm, which `wiremill import` makes, opens at once.
+        The model's file. An .onnx or .pb is imported first; a .wmm, which `wiremill import` makes, opens at once. "synthetic" is
+        the network that comes with wiremill, trained on events of `wiremill synth`.
     precision : {"fp32", "split", "fast"}
         "split" and "fast" take faster arithmetic if it is within 1e-5 and 5e-3 of fp32 on the model's known answers. Your own
         patches are not measured.
@@ -117,12 +118,14 @@ class Model:
     >>> with wiremill.Model("model.onnx") as model:
     ...     print(model.shape, model.n_output)
     (48, 48) 4
+    >>> wiremill.Model("synthetic").labels
+    ['track', 'em', 'none', 'michel']
     """
 
     def __init__(self, path: Path, *, precision: str = "fp32", engine: str = "auto", threads: int = 1,
                  outputs: Optional[str] = None) -> None:
         self._handle: Optional[_library.Handle] = None
-        self.path: str = os.fspath(path)
+        self.path: str = _library.model_path(os.fspath(path))
         if not os.path.exists(self.path):
             raise FileNotFoundError(2, "No such file", self.path)
         if not 1 <= threads < 2**32:   # the library refuses more than 256

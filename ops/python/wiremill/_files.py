@@ -259,7 +259,7 @@ def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec:
     Parameters
     ----------
     model : path
-        .onnx, .pb or .wmm.
+        .onnx, .pb, .wmm, or "synthetic", see `Model`.
     inputs : path, or sequence of paths
         Files, patterns such as ``"events-*.h5"``, or URLs.
     output : path

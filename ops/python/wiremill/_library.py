@@ -32,14 +32,19 @@ class ConnectOptions(ctypes.Structure):
 
 
 _HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
+_OURS = "synthetic"   # the network that comes with wiremill, as `wiremill run` names it
 _HOST = 4   # WIREMILL_HOST
 # What our engines link, in the packages that have it.
 _LINKED = {"openvino": "libs/libopenvino_c.so.*", "onnxruntime": "capi/libonnxruntime.so.*"}
 _looked_for: set[str] = set()
 
 
+def _path() -> str:
+    return os.environ.get("WIREMILL_LIBRARY") or os.path.join(_HERE, "libwiremill.so.1")
+
+
 def _load() -> ctypes.CDLL:
-    path = os.environ.get("WIREMILL_LIBRARY") or os.path.join(_HERE, "libwiremill.so.1")
+    path = _path()
     try:
         library = ctypes.CDLL(path)
     except OSError as why:
@@ -91,6 +96,15 @@ class Handle:
 
     def __del__(self) -> None:
         self._close(ctypes.byref(ctypes.c_void_p(self.pointer)))
+
+
+def model_path(given: str) -> str:
+    """The path of a model; "synthetic", where there is no such file, is the network that comes with the library."""
+    if given != _OURS or os.path.exists(given):
+        return given
+    lib = os.path.dirname(os.path.abspath(_path()))
+    ours = [os.path.join(lib, f"{_OURS}.onnx"), os.path.join(os.path.dirname(lib), "share", "wiremill", f"{_OURS}.onnx")]
+    return next(filter(os.path.exists, ours), given)
 
 
 def version() -> str:
