@@ -67,7 +67,7 @@ def renamed(data, names):
 def contents(bundle, version, platform):
     """The files of the wheel: (name, bytes)."""
     info, lib = f"wiremill-{version}.dist-info", os.path.join(bundle, "sdk", "lib")
-    for name in ("__init__.py", "_client.py", "_error.py", "_files.py", "_library.py", "_patches.py", "_progress.py", "py.typed"):
+    for name in sorted(name for name in os.listdir(os.path.join(HERE, "wiremill")) if name.endswith((".py", ".typed"))):
         yield f"wiremill/{name}", read(HERE, "wiremill", name)
     linked = sorted(os.listdir(os.path.join(lib, "wiremill")))
     yield "wiremill/lib/libwiremill.so.1", renamed(read(lib, "libwiremill.so.1"), linked)

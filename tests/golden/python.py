@@ -48,7 +48,7 @@ class Package(unittest.TestCase):
         cls.patches = patches.reshape(N, *cls.model.shape)
         cls.right = c("score", MODEL, given=patches.tobytes()).reshape(N, -1)
         cls.events = os.path.join(WORK, "events.h5")
-        shutil.copy(EVENTS, cls.events)
+        shutil.copy2(EVENTS, cls.events)
         cls.output, = wiremill.run("synthetic", cls.events, os.path.join(WORK, "events"))
 
     def same(self, got, want=None):
@@ -255,6 +255,44 @@ class Package(unittest.TestCase):
             wiremill.run(MODEL, patches, out, progress=interrupt)
         hits = wiremill.read(wiremill.run(MODEL, patches, out)[0])
         self.same(hits.scores)
+
+    def test_positions_are_of_the_input(self):
+        import h5py
+
+        hits = wiremill.read(self.output, positions=True)
+        self.assertNotIn("wire", wiremill.read(self.output).columns)
+        with h5py.File(self.events) as file:
+            for name in "wire", "time", "truth":
+                np.testing.assert_array_equal(hits[name], file[f"hit_table/{name}"][:])
+        self.assertEqual(list(hits)[6:11], ["plane", "wire", "time", "truth", hits.labels[0]])
+        copy_ = os.path.join(WORK, "copy.h5")
+        shutil.copy(self.events, copy_)
+        again = wiremill.read(self.output, positions=copy_)
+        self.assertEqual({name: column.tobytes() for name, column in again.columns.items()},
+                         {name: column.tobytes() for name, column in hits.columns.items()})
+
+        def swap(name, table="hit_table"):
+            with h5py.File(copy_, "r+") as file:
+                column = file[f"{table}/{name}"]
+                column[:2] = column[:2][::-1] + (name == "event_id")
+
+        for name, said in ("key", "hit_id"), ("event_id", "run"):
+            swap(name)
+            with self.assertRaisesRegex(ValueError, f"copy.h5 and .*events.scores.h5 have other hits, .*: {said} differs"):
+                wiremill.read(self.output, positions=copy_)
+        output = os.path.join(WORK, "moved.scores.h5")
+        shutil.copy(self.output, output)
+        for change, error, said in ((lambda: os.utime(self.events, (7, 7)), ValueError, "was written at 1970-01-01T00:00:07Z, and b"),
+                                    (lambda: os.truncate(self.events, 5000), ValueError, "has 5,000 bytes, and had "),
+                                    (lambda: os.remove(self.events), FileNotFoundError, "give positions=FILE")):
+            change()
+            with self.assertRaisesRegex(error, said):
+                wiremill.read(output, positions=True)
+        shutil.copy2(EVENTS, self.events)
+        with self.assertRaisesRegex(ValueError, "is no HDF5 file"):
+            wiremill.read(output, positions=__file__)
+        with self.assertRaisesRegex(ValueError, "no table of hits"):
+            wiremill.read(output, positions=output)
 
     def try_columns(self, hits):
         """A column by its name, and rows by a mask, a slice or numbers."""

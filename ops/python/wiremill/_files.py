@@ -15,11 +15,11 @@ from typing import Any, Callable, Iterator, Optional, Sequence, Union, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _progress
+from . import _input, _progress
 
 Path = Union[str, "os.PathLike[str]"]
 
-_FIRST = ("run", "subrun", "event", "hit_id", "cryostat", "tpc", "plane", "wire", "time")
+_FIRST = ("run", "subrun", "event", "hit_id", "cryostat", "tpc", "plane", "wire", "time", "truth")
 _LAST = ("engine", "in_fiducial", "status")   # the scores are between both, as in the CSV of `wiremill export`
 _HELD = 3   # exit code: finished, something is held
 
@@ -197,7 +197,7 @@ def _columns(table: Any) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def read(path: Path) -> Scores:
+def read(path: Path, *, positions: Union[bool, Path] = False) -> Scores:
     """Read an output file (NAME.scores.h5) whole. Needs the package h5py.
 
     Of a file written with ``--layout both`` the table of wiremill is read. One of ``--layout numl`` has its rows by event,
@@ -207,19 +207,26 @@ def read(path: Path) -> Scores:
     ----------
     path : path
         The file.
+    positions : bool or path
+        Also take the columns `wire` and `time`, and the `truth` of synthetic hits, from the input. True: from the file that was
+        scored, which must not have changed. A path: from this file, whose hits must be the same in the same order.
 
     Raises
     ------
     ValueError
-        The file is no output of wiremill.
+        The file is no output of wiremill, or the input has changed, or its hits are not those of the output in their order.
+    FileNotFoundError
+        The file, or the input that positions are in, does not exist.
 
     Examples
     --------
-    >>> scores = wiremill.read("out/events.scores.h5")
+    >>> scores = wiremill.read("out/events.scores.h5", positions=True)
     >>> scores.labels
     ['track', 'em', 'none', 'michel']
     >>> scores.scores.shape == (len(scores), 4)
     True
+    >>> scores["wire"].dtype, scores["time"].dtype
+    (dtype('int32'), dtype('float32'))
     """
     h5py = _package("h5py", "read")
     with h5py.File(path, "r") as file:
@@ -230,6 +237,9 @@ def read(path: Path) -> Scores:
         name = re.findall(r"(?m)^table: (\S+)", specification)[0]
         columns = _columns(file[name] if name in file else file[f"{name}_table"])
         engines = [_text(signature) for signature in file["engine/signature"][:]] if "engine/signature" in file else []
+    if positions is not False:
+        given = "" if positions is True else os.fspath(positions)
+        columns.update(_input.positions(h5py, os.fspath(path), columns, attributes, given))
     named = re.search(r"(?m)^labels: \[(.*)\]", specification)
     labels = [label.strip() for label in named[1].split(",") if label.strip()] if named else []
     if not labels:
