@@ -240,6 +240,7 @@ class Package(unittest.TestCase):
         rows = hits.to_numpy()
         self.assertEqual(rows.dtype.names, tuple(hits.columns))
         self.assertEqual(rows[hits.labels[0]].tobytes(), hits.scores[:, 0].tobytes())
+        self.assertEqual(np.asarray(hits).tobytes(), rows.tobytes())
         self.try_tables(hits)
         # the same call again: nothing is left to do
         with self.assertWarnsRegex(UserWarning, "held: 1 hit of "):
@@ -264,7 +265,7 @@ class Package(unittest.TestCase):
         with h5py.File(self.events) as file:
             for name in "wire", "time", "truth":
                 np.testing.assert_array_equal(hits[name], file[f"hit_table/{name}"][:])
-        self.assertEqual(list(hits)[6:11], ["plane", "wire", "time", "truth", hits.labels[0]])
+        self.assertEqual(list(hits.keys())[6:11], ["plane", "wire", "time", "truth", hits.labels[0]])
         copy_ = os.path.join(WORK, "copy.h5")
         shutil.copy(self.events, copy_)
         again = wiremill.read(self.output, positions=copy_)
@@ -298,7 +299,8 @@ class Package(unittest.TestCase):
         """A column by its name, and rows by a mask, a slice or numbers."""
         first = hits.labels[0]
         self.assertIs(hits[first], hits.columns[first])
-        self.assertEqual(list(hits), list(hits.columns))
+        self.assertEqual(list(dict(hits)), list(hits.columns))
+        self.assertTrue(first in hits and "hits" not in hits)
         self.same(hits[hits.scored].scores, np.delete(self.right, 4, 0))
         self.same(hits[2:4].scores, self.right[2:4])
         self.same(hits[[7, 2]].scores, self.right[[7, 2]])
@@ -313,14 +315,39 @@ class Package(unittest.TestCase):
         with self.assertRaises(IndexError):
             hits[hits.scored[1:]]
 
+    def try_pandas(self, hits):
+        import pandas
+
+        frame = hits.to_pandas()
+        self.assertEqual(list(frame["status"].cat.categories),
+                         [wiremill.status_text(i) for i in range(len(frame["status"].cat.categories))])
+        self.assertTrue(pandas.isna(frame["engine"][4]) and frame["engine"].isna().sum() == 1)
+        with self.assertRaisesRegex(ValueError, "DataFrame constructor"):   # not a table of another form
+            pandas.DataFrame(hits)
+        truth = wiremill.read(self.output, positions=True)
+        self.assertEqual([("track", "em", "none", "michel").index(t) for t in truth.to_pandas()["truth"]], truth["truth"].tolist())
+
+    def try_arrow(self, hits):
+        import pyarrow
+
+        scored = hits[hits.scored]   # a NaN equals nothing
+        self.assertTrue(pyarrow.table(scored).equals(scored.to_arrow()))
+        table = pyarrow.table(hits)
+        self.assertEqual(table.schema.metadata[b"precision"], b"fp32")
+        self.assertEqual(table["engine"].null_count, 1)
+
     def try_tables(self, hits):
         """As pandas and Arrow where they are installed; else the error names what is missing."""
         for name, table in (("pandas", hits.to_pandas), ("pyarrow", hits.to_arrow)):
             if importlib.util.find_spec(name):
-                columns = {c: np.asarray(table()[c]) for c in hits.columns}
-                for c, column in columns.items():
-                    np.testing.assert_array_equal(column, hits.columns[c])
-                    self.assertEqual(column.dtype, hits.columns[c].dtype)
+                for c in set(hits.columns) - {"status", "engine"}:
+                    np.testing.assert_array_equal(np.asarray(table()[c]), hits.columns[c])
+                    self.assertEqual(np.asarray(table()[c]).dtype, hits.columns[c].dtype)
+                status, engine = (list(table()[c]) if name == "pandas" else table()[c].to_pylist() for c in ("status", "engine"))
+                self.assertEqual(status, ["bad pixel" if i == 4 else "scored" for i in range(N)])
+                self.assertEqual([e for e in engine if isinstance(e, str)], [self.model.signature] * (N - 1))
+                self.assertFalse(isinstance(engine[4], str))
+                {"pandas": self.try_pandas, "pyarrow": self.try_arrow}[name](hits)
             with mock.patch.dict(sys.modules, {name: None}), self.assertRaisesRegex(ImportError, f"pip install {name}"):
                 table()
         with mock.patch.dict(sys.modules, h5py=None), self.assertRaisesRegex(ImportError, "wiremill.read needs .*h5py"):

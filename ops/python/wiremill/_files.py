@@ -10,17 +10,18 @@ import re
 import shutil
 import subprocess
 import warnings
-from typing import Any, Callable, Iterator, Optional, Sequence, Union, overload
+from typing import Any, Callable, KeysView, Optional, Sequence, Union, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _input, _progress
+from . import _input, _library, _progress
 
 Path = Union[str, "os.PathLike[str]"]
 
 _FIRST = ("run", "subrun", "event", "hit_id", "cryostat", "tpc", "plane", "wire", "time", "truth")
 _LAST = ("engine", "in_fiducial", "status")   # the scores are between both, as in the CSV of `wiremill export`
+_TRUTH = ["track", "em", "none", "michel"]     # of `wiremill synth`
 _HELD = 3   # exit code: finished, something is held
 
 
@@ -88,9 +89,12 @@ class Scores:
     def __len__(self) -> int:
         return len(self.columns["status"])
 
-    def __iter__(self) -> Iterator[str]:
-        """The names of the columns, as those of a DataFrame."""
-        return iter(self.columns)
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the columns, so that ``dict(hits)`` has them all."""
+        return self.columns.keys()
 
     @overload
     def __getitem__(self, key: str) -> NDArray[Any]: ...
@@ -146,29 +150,62 @@ class Scores:
             rows[name] = column
         return rows
 
+    def _named(self) -> dict[str, tuple[NDArray[np.int32], list[str]]]:
+        """Columns that are numbers of names: (number, -1 where there is none; names)."""
+        names = {"status": _statuses(), "engine": self.engines, "truth": _TRUTH}
+        return {column: (np.where(self.columns[column] < len(named), self.columns[column].astype(np.int32), -1), named)
+                for column, named in names.items() if column in self.columns}
+
     def to_pandas(self) -> Any:
         """Return the table as a pandas.DataFrame, a row for each hit. Needs the package pandas.
+
+        `status`, `engine` and `truth` are categories with names; a held hit has no engine.
 
         Examples
         --------
         >>> table = wiremill.read("out/events.scores.h5").to_pandas()
         >>> list(table.columns[:4])
         ['run', 'subrun', 'event', 'hit_id']
+        >>> bool((table["status"] == "scored").all())
+        True
         """
-        frame = _package("pandas", "Scores.to_pandas").DataFrame(self.columns)
+        pandas = _package("pandas", "Scores.to_pandas")
+        named = {name: pandas.Categorical.from_codes(codes, names) for name, (codes, names) in self._named().items()}
+        frame = pandas.DataFrame({**self.columns, **named})
         frame.attrs.update(self.attributes)
         return frame
 
     def to_arrow(self) -> Any:
         """Return the table as a pyarrow.Table, with the attributes as its metadata. Needs the package pyarrow.
 
+        `status`, `engine` and `truth` are dictionaries of names; a held hit has no engine.
+
         Examples
         --------
         >>> import pyarrow.parquet                                               # doctest: +SKIP
         >>> pyarrow.parquet.write_table(scores.to_arrow(), "hits.parquet")       # doctest: +SKIP
         """
+        pyarrow = _package("pyarrow", "Scores.to_arrow")
+        named = {name: pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes, mask=codes < 0), pyarrow.array(names, "string"))
+                 for name, (codes, names) in self._named().items()}
         metadata = {name: str(value) for name, value in self.attributes.items()}
-        return _package("pyarrow", "Scores.to_arrow").table(self.columns, metadata=metadata)
+        return pyarrow.table({**self.columns, **named}, metadata=metadata)
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> NDArray[Any]:
+        """For numpy.asarray and pandas.DataFrame: `to_numpy`."""
+        if copy is False:
+            raise ValueError("the table of columns can become an array of rows only by a copy")
+        return self.to_numpy() if dtype is None else self.to_numpy().astype(dtype)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """For pyarrow.table, Polars, DuckDB and other libraries of Arrow: `to_arrow`. Needs the package pyarrow."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def _statuses() -> list[str]:
+    """The names of all statuses, by number."""
+    texts = [str(_library.call.wiremill_status_text(status), "ascii") for status in range(256)]
+    return texts[:texts.index("unknown")]
 
 
 def _package(name: str, user: str) -> Any:
