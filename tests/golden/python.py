@@ -295,6 +295,44 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no table of hits"):
             wiremill.read(output, positions=output)
 
+    def test_several_outputs_are_one_table(self):
+        one = wiremill.read(self.output, positions=True)
+        other = os.path.join(WORK, "events", "other.scores.h5")
+        shutil.copy(self.output, other)
+        import h5py
+
+        with h5py.File(other, "r+") as file:   # it has engines of its own, and a hit that is held
+            del file["engine/signature"]
+            file["engine/signature"] = [b"other", *[e.encode() for e in one.engines]]
+            file["emtrkmichel/engine"][:] += 1
+            file["emtrkmichel/engine"][3], file["emtrkmichel/status"][3] = 65535, 5
+            file.attrs["precision"] = b"fast"
+        n = len(one)
+        both = wiremill.read(os.path.join(WORK, "events", "*.scores.h5"), positions=True)
+        self.assertEqual((both.files, len(both)), ([self.output, other], 2 * n))
+        self.assertEqual(list(both.keys()), [*one.keys(), "file"])
+        for name in set(one.keys()) - {"engine", "status"}:
+            np.testing.assert_array_equal(both[name], np.tile(one[name], 2))
+            self.assertEqual(both[name].dtype, one[name].dtype)
+        names = [both.engines[e] if e < 65535 else None for e in both["engine"]]
+        self.assertEqual(names, [None if i == n + 3 else one.engines[0] for i in range(2 * n)])
+        self.assertEqual(both["file"].tolist(), [0] * n + [1] * n)
+        self.assertIn(", 2 files)", repr(both))
+        self.assertEqual(both.attributes, {k: v for k, v in one.attributes.items() if k != "precision"})
+        self.assertEqual(wiremill.read([other, self.output]).files, [other, self.output])
+        if importlib.util.find_spec("pandas"):
+            self.assertEqual([str(f) for f in both.to_pandas()["file"]], [self.output] * n + [other] * n)
+        with h5py.File(other, "r+") as file:
+            del file["emtrkmichel/in_fiducial"]
+        with self.assertRaisesRegex(ValueError, "other.scores.h5 has other labels or columns than .*events.scores.h5"):
+            wiremill.read([self.output, other])
+        os.remove(other)
+        for nothing in [], os.path.join(WORK, "no*.h5"):
+            with self.assertRaisesRegex(FileNotFoundError, "no output matches"):
+                wiremill.read(nothing)
+        with self.assertRaisesRegex(ValueError, "positions=True"):
+            wiremill.read([self.output], positions=self.events)
+
     def try_columns(self, hits):
         """A column by its name, and rows by a mask, a slice or numbers."""
         first = hits.labels[0]

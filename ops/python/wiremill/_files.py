@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import html
 import importlib
 import json
@@ -20,8 +21,9 @@ from . import _input, _library, _progress
 Path = Union[str, "os.PathLike[str]"]
 
 _FIRST = ("run", "subrun", "event", "hit_id", "cryostat", "tpc", "plane", "wire", "time", "truth")
-_LAST = ("engine", "in_fiducial", "status")   # the scores are between both, as in the CSV of `wiremill export`
+_LAST = ("engine", "in_fiducial", "status", "file")   # the scores are between both, as in the CSV of `wiremill export`
 _TRUTH = ["track", "em", "none", "michel"]     # of `wiremill synth`
+_NO_ENGINE = 65535   # in the column `engine`
 _HELD = 3   # exit code: finished, something is held
 
 
@@ -67,13 +69,17 @@ class Scores:
     engines : list of str
         Signatures of the engines. The column `engine` is an index into it, 65535 if a hit is held.
     attributes : dict
-        What the file states of itself: model_sha256, precision, specification, input and others.
+        What the file states of itself: model_sha256, precision, specification, input and others. Of several files, what all of
+        them state.
+    files : list of str
+        Of several files, their paths. The column `file` is an index into it.
     """
 
     columns: dict[str, NDArray[Any]]
     labels: list[str]
     engines: list[str]
     attributes: dict[str, Any]
+    files: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def scores(self) -> NDArray[np.float32]:
@@ -127,6 +133,7 @@ class Scores:
         labels = self.labels if len(self.labels) <= 6 else [*self.labels[:3], "...", self.labels[-1]]
         several = f" ({len(self.labels)})" if len(self.labels) > 6 else ""
         name = re.sub(r"(\.h5|\.npy)(:.*)?$", "", os.path.basename(str(self.attributes.get("input", ""))))
+        name = f"{len(self.files)} files" if self.files else name
         return {"hits": str(len(self)), "held": str(len(self) - int(np.count_nonzero(self.scored))),
                 "labels": " ".join(labels) + several, "input": name}
 
@@ -152,14 +159,14 @@ class Scores:
 
     def _named(self) -> dict[str, tuple[NDArray[np.int32], list[str]]]:
         """Columns that are numbers of names: (number, -1 where there is none; names)."""
-        names = {"status": _statuses(), "engine": self.engines, "truth": _TRUTH}
+        names = {"status": _statuses(), "engine": self.engines, "truth": _TRUTH, "file": self.files}
         return {column: (np.where(self.columns[column] < len(named), self.columns[column].astype(np.int32), -1), named)
                 for column, named in names.items() if column in self.columns}
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas.DataFrame, a row for each hit. Needs the package pandas.
 
-        `status`, `engine` and `truth` are categories with names; a held hit has no engine.
+        `status`, `engine`, `truth` and `file` are categories with names; a held hit has no engine.
 
         Examples
         --------
@@ -178,7 +185,7 @@ class Scores:
     def to_arrow(self) -> Any:
         """Return the table as a pyarrow.Table, with the attributes as its metadata. Needs the package pyarrow.
 
-        `status`, `engine` and `truth` are dictionaries of names; a held hit has no engine.
+        `status`, `engine`, `truth` and `file` are dictionaries of names; a held hit has no engine.
 
         Examples
         --------
@@ -234,16 +241,16 @@ def _columns(table: Any) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def read(path: Path, *, positions: Union[bool, Path] = False) -> Scores:
-    """Read an output file (NAME.scores.h5) whole. Needs the package h5py.
+def read(path: Union[Path, Sequence[Path]], *, positions: Union[bool, Path] = False) -> Scores:
+    """Read output files (NAME.scores.h5) whole. Needs the package h5py.
 
     Of a file written with ``--layout both`` the table of wiremill is read. One of ``--layout numl`` has its rows by event,
     and neither planes nor engines.
 
     Parameters
     ----------
-    path : path
-        The file.
+    path : path, or sequence of paths
+        The file. Several, or a pattern such as ``"out/*.scores.h5"``, become one table, with a column `file`.
     positions : bool or path
         Also take the columns `wire` and `time`, and the `truth` of synthetic hits, from the input. True: from the file that was
         scored, which must not have changed. A path: from this file, whose hits must be the same in the same order.
@@ -251,9 +258,9 @@ def read(path: Path, *, positions: Union[bool, Path] = False) -> Scores:
     Raises
     ------
     ValueError
-        The file is no output of wiremill, or the input has changed, or its hits are not those of the output in their order.
+        A file is no output of wiremill, or several have other labels or columns, or the input has changed, or its hits are not those of the output in their order.
     FileNotFoundError
-        The file, or the input that positions are in, does not exist.
+        A file, or the input that positions are in, does not exist.
 
     Examples
     --------
@@ -264,19 +271,58 @@ def read(path: Path, *, positions: Union[bool, Path] = False) -> Scores:
     True
     >>> scores["wire"].dtype, scores["time"].dtype
     (dtype('int32'), dtype('float32'))
+    >>> table = wiremill.read("out/*.scores.h5").to_pandas()
+    >>> list(table["file"].cat.categories)
+    ['out/events.scores.h5']
     """
+    _package("h5py", "read")
+    if isinstance(path, (str, os.PathLike)):
+        one = os.fspath(path)
+        if os.path.exists(one) or not glob.has_magic(one):
+            return _read_one(one, positions)
+        paths = sorted(glob.glob(one, recursive=True))
+    else:
+        paths = [os.fspath(one) for one in path]
+    if not paths:
+        raise FileNotFoundError(2, "no output matches", path if isinstance(path, (str, os.PathLike)) else "[]")
+    if not isinstance(positions, bool):
+        raise ValueError("positions of several outputs are in their own inputs: give positions=True")
+    return _joined(paths, [_read_one(one, positions) for one in paths])
+
+
+def _joined(paths: list[str], parts: list[Scores]) -> Scores:
+    """Several outputs as one, with a column that names the file."""
+    first = parts[0]
+    engines = list(dict.fromkeys(engine for part in parts for engine in part.engines))
+    for path, part in zip(paths, parts):
+        if part.labels != first.labels or list(part.columns) != list(first.columns):
+            raise ValueError(f"{path} has other labels or columns than {paths[0]}: {', '.join(part.columns)}; "
+                             f"not {', '.join(first.columns)}")
+        if "engine" in part.columns:
+            number = np.full(_NO_ENGINE + 1, _NO_ENGINE, np.uint16)
+            number[:len(part.engines)] = [engines.index(engine) for engine in part.engines]
+            part.columns["engine"] = number[part.columns["engine"]]
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in first.columns}
+    columns["file"] = np.repeat(np.arange(len(parts), dtype=np.uint32), [len(part) for part in parts])
+    attributes = {name: value for name, value in first.attributes.items()
+                  if all(name in part.attributes and part.attributes[name] == value for part in parts)}
+    return Scores(columns, first.labels, engines, attributes, paths)
+
+
+def _read_one(path: str, positions: Union[bool, Path]) -> Scores:
+    """One output."""
     h5py = _package("h5py", "read")
     with h5py.File(path, "r") as file:
         attributes = {name: _text(value) for name, value in file.attrs.items()}
         if attributes.get("layout") != "wiremill-scores-1":
-            raise ValueError(f"{os.fspath(path)}: not an output of wiremill run: its layout is {attributes.get('layout')!r}")
+            raise ValueError(f"{path}: not an output of wiremill run: its layout is {attributes.get('layout')!r}")
         specification = attributes["specification"]
         name = re.findall(r"(?m)^table: (\S+)", specification)[0]
         columns = _columns(file[name] if name in file else file[f"{name}_table"])
         engines = [_text(signature) for signature in file["engine/signature"][:]] if "engine/signature" in file else []
     if positions is not False:
         given = "" if positions is True else os.fspath(positions)
-        columns.update(_input.positions(h5py, os.fspath(path), columns, attributes, given))
+        columns.update(_input.positions(h5py, path, columns, attributes, given))
     named = re.search(r"(?m)^labels: \[(.*)\]", specification)
     labels = [label.strip() for label in named[1].split(",") if label.strip()] if named else []
     if not labels:
