@@ -231,7 +231,11 @@ class Package(unittest.TestCase):
         self.assertTrue({"run", "hit_id", "in_fiducial", *hits.labels} <= set(hits.columns))
         self.assertEqual(repr(hits), f"Scores({N} hits, 1 held, labels {' '.join(hits.labels)}, patches)")
         shown = hits._repr_html_()
-        self.assertTrue(html.escape(repr(hits)) in shown and shown.count("<tr>") == 1 + min(N, 10), shown)
+        means = "".join(f"<td>{column.mean(dtype=float):.3f}</td>" for column in np.delete(self.right, 4, 0).T)
+        self.assertIn(html.escape(repr(hits)), shown)
+        self.assertIn(f"<tr><th>all</th><td>{N}</td><td>1</td>{means}</tr>", shown)
+        self.assertEqual(shown.count("<tr>"), 2 + len(np.unique(hits["plane"])))
+        self.assertIn("<td>0</td><td>0</td><td></td>", hits[:0]._repr_html_())
         self.assertNotIn("array(", str(hits))
         subprocess.run([os.environ["WIREMILL_PROGRAM"], "export", "--to", "csv", out[0]], check=True, stderr=subprocess.DEVNULL)
         with open(out[0].replace(".h5", ".csv")) as csv:

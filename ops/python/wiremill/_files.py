@@ -23,6 +23,7 @@ Path = Union[str, "os.PathLike[str]"]
 _FIRST = ("run", "subrun", "event", "hit_id", "cryostat", "tpc", "plane", "wire", "time", "truth")
 _LAST = ("engine", "in_fiducial", "status", "file")   # the scores are between both, as in the CSV of `wiremill export`
 _TRUTH = ["track", "em", "none", "michel"]     # of `wiremill synth`
+_PLANES_SHOWN, _LABELS_SHOWN = 12, 12   # of the table in a notebook
 _NO_ENGINE = 65535   # in the column `engine`
 _HELD = 3   # exit code: finished, something is held
 
@@ -142,13 +143,17 @@ class Scores:
         return f"Scores({facts['hits']} hits, {facts['held']} held, labels {facts['labels']}, {facts['input']})"
 
     def _repr_html_(self) -> str:
-        """For a notebook: the facts, and the first and last rows."""
-        n, names = len(self), list(self.columns)[:24]
-        shown = [*range(min(n, 5)), *range(max(n - 5, 5), n)]
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-        rows = "".join(f"<tr><th>{i}</th>" + "".join(f"<td>{html.escape(f'{self.columns[name][i]:.6g}')}</td>" for name in names)
-                       + "</tr>" for i in shown)
-        return f"<div>{html.escape(repr(self))}<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        """For a notebook: the facts; hits, held ones and mean scores by plane."""
+        plane = self.columns.get("plane", np.zeros(0))
+        groups = {"all": np.ones(len(self), bool), **{f"plane {p}": plane == p for p in np.unique(plane)[:_PLANES_SHOWN]}}
+        labels = self.labels[:_LABELS_SHOWN]
+        rows = [_row("", ["hits", "held", *[f"mean {label}" for label in labels]], "th")]
+        for name, chosen in groups.items():
+            scored = chosen & self.scored
+            n, n_scored = np.count_nonzero(chosen), np.count_nonzero(scored)
+            means = [f"{self.columns[label][scored].mean(dtype=float):.3f}" if n_scored else "" for label in labels]
+            rows.append(_row(name, [f"{n:,}", f"{n - n_scored:,}", *means], "td"))
+        return f"<div>{html.escape(repr(self))}<table>{''.join(rows)}</table></div>"
 
     def to_numpy(self) -> NDArray[Any]:
         """Return the table as a structured array (hits,), with a field for each column."""
@@ -207,6 +212,10 @@ class Scores:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """For pyarrow.table, Polars, DuckDB and other libraries of Arrow: `to_arrow`. Needs the package pyarrow."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def _row(name: str, cells: list[str], tag: str) -> str:
+    return f"<tr><th>{name}</th>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
 def _statuses() -> list[str]:
