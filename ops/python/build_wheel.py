@@ -32,6 +32,9 @@ Requires-Dist: pandas; extra == "pandas"
 Provides-Extra: arrow
 Requires-Dist: h5py; extra == "arrow"
 Requires-Dist: pyarrow; extra == "arrow"
+Provides-Extra: plot
+Requires-Dist: h5py; extra == "plot"
+Requires-Dist: matplotlib; extra == "plot"
 Provides-Extra: openvino
 Requires-Dist: openvino =={openvino}; extra == "openvino"
 Provides-Extra: onnxruntime

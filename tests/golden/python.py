@@ -287,7 +287,7 @@ class Package(unittest.TestCase):
                 wiremill.read(self.output, positions=copy_)
         output = os.path.join(WORK, "moved.scores.h5")
         shutil.copy(self.output, output)
-        for change, error, said in ((lambda: os.utime(self.events, (7, 7)), ValueError, "was written at 1970-01-01T00:00:07Z, and b"),
+        for change, error, said in ((lambda: os.utime(self.events, (7, 7)), ValueError, "was written at 1970-01-01T00:00:07Z, "),
                                     (lambda: os.truncate(self.events, 5000), ValueError, "has 5,000 bytes, and had "),
                                     (lambda: os.remove(self.events), FileNotFoundError, "give positions=FILE")):
             change()
@@ -337,6 +337,41 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "positions=True"):
             wiremill.read([self.output], positions=self.events)
 
+    def test_a_plot(self):
+        hits = wiremill.read(self.output, positions=True)
+        with self.assertRaisesRegex(ValueError, "positions=True"):
+            wiremill.read(self.output).plot()
+        for event in "1:1", "1:1:x", (1, 2), "1:1:-1":
+            with self.assertRaisesRegex(ValueError, "run, subrun and event are needed"):
+                hits.plot(event)
+        for arguments in {"event": "1:1:99"}, {"plane": 9}, {"tpc": 99}:
+            with self.assertRaisesRegex(ValueError, "no hits of event"):
+                hits.plot(**arguments)
+        first = ":".join(str(hits[name][0]) for name in ("run", "subrun", "event"))
+        planes, counts = np.unique(hits["plane"], return_counts=True)
+        with mock.patch.dict(sys.modules, {"matplotlib": None, "matplotlib.pyplot": None}), \
+                self.assertRaisesRegex(ImportError, "wiremill.Scores.plot needs the package matplotlib: pip install matplotlib"):
+            hits.plot()
+        if not importlib.util.find_spec("matplotlib"):
+            return
+        import matplotlib
+
+        matplotlib.use("agg")
+        for plane, score in (None, None), (int(planes[np.argmin(counts)]), "em"):
+            columns = {name: column.copy() for name, column in hits.columns.items()}
+            rows = np.flatnonzero(columns["plane"] == (planes[np.argmax(counts)] if plane is None else plane))
+            columns["status"][rows[5]] = wiremill.HELD
+            one = wiremill.Scores(columns, hits.labels, hits.engines, hits.attributes)
+            axes = one.plot(first, plane, score=score)
+            self.assertIn(f"event {first}, cryostat 0, tpc ", axes.get_title())
+            scored, held = axes.collections
+            rest = np.delete(rows, 5)
+            np.testing.assert_array_equal(scored.get_offsets(), np.stack([hits["wire"][rest], hits["time"][rest]], 1))
+            np.testing.assert_array_equal(scored.get_array(), hits[score or hits.labels[0]][rest])
+            self.assertEqual(held.get_offsets().tolist(), [[hits["wire"][rows[5]], hits["time"][rows[5]]]])
+            self.assertIs(one.plot(ax=axes), axes)
+            matplotlib.pyplot.close("all")
+
     def try_columns(self, hits):
         """A column by its name, and rows by a mask, a slice or numbers."""
         first = hits.labels[0]
@@ -367,7 +402,8 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "DataFrame constructor"):   # not a table of another form
             pandas.DataFrame(hits)
         truth = wiremill.read(self.output, positions=True)
-        self.assertEqual([("track", "em", "none", "michel").index(t) for t in truth.to_pandas()["truth"]], truth["truth"].tolist())
+        names = list(truth.to_pandas()["truth"])
+        self.assertEqual([("track", "em", "none", "michel").index(name) for name in names], truth["truth"].tolist())
 
     def try_arrow(self, hits):
         import pyarrow

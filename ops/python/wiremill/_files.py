@@ -16,7 +16,7 @@ from typing import Any, Callable, KeysView, Optional, Sequence, Union, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _input, _library, _progress
+from . import _input, _library, _pictures, _progress
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -155,6 +155,48 @@ class Scores:
             rows.append(_row(name, [f"{n:,}", f"{n - n_scored:,}", *means], "td"))
         return f"<div>{html.escape(repr(self))}<table>{''.join(rows)}</table></div>"
 
+    def plot(self, event: Optional[_pictures.Event] = None, plane: Optional[int] = None, *, tpc: Optional[int] = None,
+             score: Optional[str] = None, ax: Any = None) -> Any:
+        """Draw the hits of one plane of an event, coloured by a score. Needs the package matplotlib, and positions.
+
+        Parameters
+        ----------
+        event : str or sequence of int, optional
+            ``"run:subrun:event"`` or the three numbers. The first by default.
+        plane, tpc : int, optional
+            By default those with most hits.
+        score : str, optional
+            The label whose score colours the hits. The first by default.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            With the scored hits as one collection, and crosses for those that are held.
+
+        Raises
+        ------
+        ValueError
+            There are no such hits, or no positions.
+
+        Examples
+        --------
+        >>> hits = wiremill.read("out/events.scores.h5", positions=True)
+        >>> axes = hits.plot("1:1:1", plane=2, score="em")                       # doctest: +SKIP
+        """
+        rows, title = _pictures.chosen(self.columns, event, plane, tpc)
+        values = self[score or self.labels[0]][rows]
+        axes = ax or _package("matplotlib.pyplot", "Scores.plot").subplots(figsize=(9, 5))[1]
+        wire, time, scored = self["wire"][rows], self["time"][rows], self.scored[rows]
+        points = axes.scatter(wire[scored], time[scored], c=values[scored], s=4, vmin=0, vmax=1)
+        axes.figure.colorbar(points, ax=axes, label=f"score: {score or self.labels[0]}")
+        if not scored.all():
+            axes.scatter(wire[~scored], time[~scored], c="grey", s=9, marker="x", label="held")
+            axes.legend()
+        axes.set(xlabel="wire", ylabel="time", title=title)
+        return axes
+
     def to_numpy(self) -> NDArray[Any]:
         """Return the table as a structured array (hits,), with a field for each column."""
         rows = np.empty(len(self), [(name, column.dtype) for name, column in self.columns.items()])
@@ -225,11 +267,12 @@ def _statuses() -> list[str]:
 
 
 def _package(name: str, user: str) -> Any:
-    """Imports a package that only some functions need."""
+    """Imports a package that only some functions need, or a part of it."""
+    module, name = name, name.partition(".")[0]
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(module)
     except ModuleNotFoundError as why:
-        if why.name != name:
+        if why.name not in (module, name):
             raise
         raise ModuleNotFoundError(f"wiremill.{user} needs the package {name}: pip install {name}", name=name) from None
 
@@ -267,7 +310,8 @@ def read(path: Union[Path, Sequence[Path]], *, positions: Union[bool, Path] = Fa
     Raises
     ------
     ValueError
-        A file is no output of wiremill, or several have other labels or columns, or the input has changed, or its hits are not those of the output in their order.
+        A file is no output of wiremill, or several have other labels or columns. Or the input has changed, or its hits are not
+        those of the output in their order.
     FileNotFoundError
         A file, or the input that positions are in, does not exist.
 

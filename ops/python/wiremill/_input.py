@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 _TABLES = ("hit_table", "chargehits")
 _IDS = ("run", "subrun", "event")
 # Columns of ours, and what the layouts call them.
-_NAMES = {"hit_id": ("key", "hit_id", "ch_id"), "cryostat": ("cryostat",), "tpc": ("tpc", "tpc_id"), "plane": ("local_plane", "plane"),
-          "wire": ("local_wire", "wire"), "time": ("local_time", "time"), "truth": ("truth",)}
+_NAMES = {"hit_id": ("key", "hit_id", "ch_id"), "cryostat": ("cryostat",), "tpc": ("tpc", "tpc_id"),
+          "plane": ("local_plane", "plane"), "wire": ("local_wire", "wire"), "time": ("local_time", "time"), "truth": ("truth",)}
 _NEW = ("wire", "time", "truth")
 
 
