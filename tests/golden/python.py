@@ -7,6 +7,7 @@ CALLS is the C program of tests/lib/calls.c: the scores must be its, bit for bit
 """
 import copy
 import html
+import html.parser
 import importlib.metadata
 import importlib.util
 import inspect
@@ -178,11 +179,12 @@ class Package(unittest.TestCase):
     def test_everything_public_is_documented_and_typed(self):
         for thing in (wiremill.Model, wiremill.Model.__init__, wiremill.Model.score, wiremill.Model.close, wiremill.score,
                       wiremill.status_text, wiremill.WiremillError, wiremill.run, wiremill.read, wiremill.RunError,
+                      wiremill.show, wiremill.Page, wiremill.Page.save, wiremill.Scores.plot, wiremill.Scores.keys,
                       wiremill.Scores, wiremill.Scores.scores, wiremill.Scores.scored, wiremill.Scores.to_numpy,
                       wiremill.Scores.to_pandas, wiremill.Scores.to_arrow):
             self.assertTrue(inspect.getdoc(thing), thing)
         for function in (wiremill.Model.__init__, wiremill.Model.score, wiremill.score, wiremill.status_text,
-                         wiremill.run, wiremill.read):
+                         wiremill.run, wiremill.read, wiremill.show, wiremill.Scores.plot):
             hints = typing.get_type_hints(function)
             wanted = set(inspect.signature(function).parameters) - {"self"} | {"return"}
             self.assertEqual(set(hints), wanted, function)
@@ -336,6 +338,33 @@ class Package(unittest.TestCase):
                 wiremill.read(nothing)
         with self.assertRaisesRegex(ValueError, "positions=True"):
             wiremill.read([self.output], positions=self.events)
+
+    def test_the_page_of_an_event(self):
+        class Frame(html.parser.HTMLParser):
+            def handle_starttag(self, tag, attributes):
+                self.found = tag, dict(attributes)
+
+        file = os.path.join(WORK, "page.html")
+        subprocess.run([os.environ["WIREMILL_PROGRAM"], "show", self.output, "-o", file], check=True, stdout=subprocess.DEVNULL)
+        with open(file, encoding="utf-8") as text:
+            wanted = text.read()
+        for event in None, "1:1:1", (1, 1, 1):
+            page = wiremill.show(self.output, event)
+            self.assertEqual(page.html, wanted)
+        frame = Frame()
+        frame.feed(page._repr_html_())
+        tag, attributes = frame.found
+        self.assertEqual((tag, attributes["srcdoc"]), ("iframe", wanted))
+        self.assertEqual(attributes["sandbox"].split(), ["allow-scripts", "allow-downloads"])
+        page.save(file)
+        with open(file, encoding="utf-8", newline="") as text:
+            self.assertEqual(text.read(), wanted)
+        self.assertLess(len(repr(page)), 60)
+        self.assertNotEqual(wiremill.show(self.output, options=["--score", "em"]).html, wanted)
+        with self.assertRaisesRegex(wiremill.RunError, "^wiremill show: exit code [25]: .* has no hits of event 1:1:99"):
+            wiremill.show(self.output, "1:1:99")
+        with self.assertRaisesRegex(ValueError, "run, subrun and event are needed"):
+            wiremill.show(self.output, "first")
 
     def test_a_plot(self):
         hits = wiremill.read(self.output, positions=True)

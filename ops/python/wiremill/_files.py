@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import warnings
 from typing import Any, Callable, KeysView, Optional, Sequence, Union, overload
 
@@ -33,7 +34,7 @@ _NOT_REASONS = re.compile(r"(?m)^wiremill-result .*$|^.*, then type:\n  .*$|^\d{
 
 
 class RunError(RuntimeError):
-    """`wiremill run` failed; the text is why, with the files that it names.
+    """`wiremill run`, or another command, failed; the text is why, with the files that it names.
 
     Attributes
     ----------
@@ -43,10 +44,10 @@ class RunError(RuntimeError):
         All that the command printed.
     """
 
-    def __init__(self, exit_code: int, output: str) -> None:
+    def __init__(self, exit_code: int, output: str, verb: str = "run") -> None:
         text = "\n".join(_reasons(output) or output.splitlines()[-3:]) or "it printed nothing"
         again = '\nMend them, then run it again with options=["--retry-held"].' if "\nheld: " in f"\n{output}" else ""
-        super().__init__(f"wiremill run: exit code {exit_code}: {text}{again}")
+        super().__init__(f"wiremill {verb}: exit code {exit_code}: {text}{again}")
         self.exit_code, self.output = exit_code, output
 
 
@@ -54,7 +55,7 @@ def _reasons(output: str) -> list[str]:
     """The last lines that `wiremill run` printed of what went wrong, without its name."""
     lines = [line.strip() for line in _NOT_REASONS.sub("", output).splitlines() if line.strip()]
     held = [line for line in lines if line.startswith("held: ")]
-    return [re.sub("^wiremill run: ", "", line) for line in held or lines][-10:]
+    return [re.sub("^wiremill [a-z]+: ", "", line) for line in held or lines][-10:]
 
 
 @dataclasses.dataclass(repr=False)
@@ -468,6 +469,45 @@ def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec:
     if process.returncode == _HELD:
         warnings.warn("\n".join(_reasons(text.decode(errors="replace"))), stacklevel=2)
     return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".scores.h5"))
+
+
+def show(output: Path, event: Optional[_pictures.Event] = None, *, options: Sequence[str] = ()) -> _pictures.Page:
+    """Return the page of an event that `wiremill show` writes: a notebook shows it.
+
+    Parameters
+    ----------
+    output : path
+        An output (NAME.scores.h5). The input that it names must be there.
+    event : str or sequence of int, optional
+        ``"run:subrun:event"`` or the three numbers. The first by default.
+    options : sequence of str
+        Further options of `wiremill show`, such as ``["--worst"]`` or ``["--score", "em"]``.
+
+    Returns
+    -------
+    Page
+
+    Raises
+    ------
+    RunError
+        There is no such event, or a file cannot be read.
+    FileNotFoundError
+        The program is neither in PATH nor named by WIREMILL_PROGRAM.
+
+    Examples
+    --------
+    >>> page = wiremill.show("out/events.scores.h5", "1:1:1")
+    >>> page.save("event.html")
+    """
+    wanted = [] if event is None else ["--event", _pictures.event_text(event)]
+    with tempfile.TemporaryDirectory(prefix="wiremill-") as folder:
+        page = os.path.join(folder, "event.html")
+        done = subprocess.run([find_program(), "show", os.fspath(output), "--output", page, *wanted, *options],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode:
+            raise RunError(done.returncode, done.stdout.decode(errors="replace"), "show")
+        with open(page, encoding="utf-8") as file:
+            return _pictures.Page(file.read())
 
 
 def _told(progress: _progress.Progress) -> Callable[[_progress.State], None]:

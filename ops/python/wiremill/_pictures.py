@@ -1,6 +1,8 @@
-"""_pictures.py - which hits of an event a picture has."""
+"""_pictures.py - which hits of an event a picture has, and the page of an event that `wiremill show` writes."""
 from __future__ import annotations
 
+import html
+import os
 from typing import Any, Optional, Sequence, Union
 
 import numpy as np
@@ -47,3 +49,28 @@ def chosen(columns: dict[str, NDArray[Any]], event: Optional[Event], plane: Opti
         rows = rows[of.reshape(-1) == most]
         title += "".join(f", {name} {number}" for name, number in zip(places, found[most]))
     return rows, title
+
+class Page:
+    """A page of HTML; a notebook shows it in a frame of its own. `show` makes it.
+
+    Attributes
+    ----------
+    html : str
+        The page, whole: it needs no other file.
+    """
+
+    def __init__(self, text: str, height: int = 720) -> None:
+        self.html, self.height = text, height
+
+    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Write the page to a file, for a browser."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.html)
+
+    def __repr__(self) -> str:
+        return f"<wiremill.Page of {len(self.html):,} characters>"
+
+    def _repr_html_(self) -> str:
+        """A frame: scripts and styles of the page and of the notebook do not meet."""
+        return (f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts allow-downloads" '
+                f'style="width: 100%; height: {self.height}px; border: 0"></iframe>')
