@@ -22,8 +22,11 @@ pictures = [base64.b64decode(data["image/png"]) for data in shown if "image/png"
 for i, picture in enumerate(pictures):
     with open(f"{os.path.splitext(sys.argv[2])[0]}-{i}.png", "wb") as f:
         f.write(picture)
-assert len(pictures) == 2 and min(map(len, pictures)) > 10000, [len(p) for p in pictures]
+assert len(pictures) == 3 and min(map(len, pictures)) > 10000, [len(p) for p in pictures]
+assert not any(output.get("name") == "stderr" for output in outputs), "a red line"
+assert sum("<iframe srcdoc=" in data.get("text/html", "") for data in shown) == 1, "the page of an event"
 bars = [data["text/html"] for data in shown if "<progress" in data.get("text/html", "")]
 assert len(bars) == 1 and "(100 %)" in bars[0], bars
-assert any("<table" in data.get("text/html", "") for data in shown), "a table of pandas"
+assert any("dataframe" in data.get("text/html", "") for data in shown), "a table of pandas"
+assert any("<th>all</th>" in data.get("text/html", "") for data in shown), "counts of Scores"
 assert any("<wiremill.Client" in output.get("text", "") for output in outputs), "patches by a broker"
