@@ -141,13 +141,13 @@ static void check_kernels (void)
 
 static void check_memory (void)
 {
-    char total_text[32], free_text[32], own[WM_ALLOWANCE_TEXT_BYTES];
+    char own[WM_ALLOWANCE_TEXT_BYTES];
     const wm_allowance_t *allowance = wm_allowance ();
     const double page = (double) sysconf (_SC_PAGESIZE);
     const double total = page * (double) sysconf (_SC_PHYS_PAGES);
     const double available = page * (double) sysconf (_SC_AVPHYS_PAGES);
-    report (GOOD, "memory", "%s, %s unused", wm_show_bytes (total, total_text),
-            wm_show_bytes (available, free_text));
+    const double GiB = 1 << 30;
+    report (GOOD, "memory", "%.1f GiB, %.1f GiB unused", total / GiB, available / GiB);
     wm_error_t error;
     wm_allowance_text (allowance, 0, own);
     if (wm_allowance_check (allowance, WM_PROCESSES_BYTES + WM_PROCESSES_WORKER_BYTES,
@@ -174,7 +174,7 @@ static void check_clock (void)
         report (WARN, "clock", "shows %.24s; set it: times in status are wrong, nothing else",
                 ctime (&now));
     else if (adjtimex (&state) == TIME_ERROR)
-        report (GOOD, "clock", "not synchronised (only shown times depend on it)");
+        report (WARN, "clock", "not synchronised (only shown times depend on it)");
     else
         report (GOOD, "clock", "synchronised");
 }

@@ -483,9 +483,24 @@ static int last_code (const run_t *self, int code)
     return code == WM_EXIT_HELD && wm_args_given (self->args, "held-ok") ? WM_EXIT_OK : code;
 }
 
+/* What the workers still finished after the last answer: by now it is in the ledger.  */
+static void take_drained (run_t *self)
+{
+    int code;
+    if (!self->status || !self->setup || self->for_clients)
+        return;
+    json_t *status = wm_ask_ledger ("run", "--status", self->setup->campaign, NULL, &code);
+    if (!status)
+        return;
+    json_decref (self->status);
+    self->status = status;
+}
+
 static int finish (run_t *self, int code)
 {
     const double seconds = (double) (wm_now_ms () - self->started_ms) / 1e3;
+    if (code == WM_EXIT_AGAIN)
+        take_drained (self);
     /* the producer reads held hits of earlier runs in the outputs, where these lie here */
     if (code == WM_EXIT_OK && self->crew.store && wm_ask_int (self->status, "hits.held"))
         code = WM_EXIT_HELD;

@@ -296,7 +296,9 @@ static bool show_file (void *argument, const json_t *file)
     show_name (wm_ask_text (file, "path"), self->input, self->is_cut);
     show_name (wm_ask_text (file, "output"), self->output, self->is_cut);
     printf ("%-7s  %9s  %9s\n", wm_ask_text (file, "state"),
-            wm_show_short (wm_ask_real (file, "hits"), hits),
+            strcmp (wm_ask_text (file, "state"), "open") /* its rows are not known yet */
+                ? wm_show_short (wm_ask_real (file, "hits"), hits)
+                : "-",
             wm_show_short (wm_ask_real (file, "held"), held));
     return true;
 }

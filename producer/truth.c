@@ -188,6 +188,21 @@ static bool is_scored (const wm_scores_t *score, uint32_t at)
     return is_finite;
 }
 
+/* Scores of one hit in two outputs would be those of one of them only.  */
+static wm_fault_t twice (const wm_scores_t *score, wm_error_t *error)
+{
+    for (uint32_t i = 1; i < score->n_row; i++) {
+        const wm_scores_key_t *key = &score->key[i];
+        if (!wm_scores_order (key - 1, key))
+            return wm_fault (error, WM_EUSAGE,
+                             "the hit %" PRId64 ":%" PRId64 ":%" PRId64 ":%" PRId64
+                             " has scores twice: give one output of "
+                             "each event, or compare two by `wiremill compare`",
+                             key->id[0], key->id[1], key->id[2], key->id[3]);
+    }
+    return WM_OK;
+}
+
 static wm_fault_t join (truth_t *self, wm_error_t *error)
 {
     wm_scores_t *truth = &self->truth, *score = &self->score;
@@ -208,6 +223,9 @@ static wm_fault_t join (truth_t *self, wm_error_t *error)
         return wm_fault (error, WM_EHOST, "out of memory for %u hits", truth->n_row);
     wm_scores_sort (truth);
     wm_scores_sort (score);
+    const wm_fault_t fault = twice (score, error);
+    if (fault)
+        return fault;
     for (uint32_t i = 0, j = 0; i < truth->n_row && j < score->n_row;) {
         const int order = wm_scores_order (&truth->key[i], &score->key[j]);
         if (!order && is_scored (score, score->key[j].at)) {

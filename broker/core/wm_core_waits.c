@@ -228,7 +228,8 @@ void wm_core_waits_summary (const wm_core_t *self, wm_summary_t *summary)
 {
     const wm_wait_t wait = campaign_wait (self);
     const double since_s = wait == self->waits.what ? ago_s (self, self->waits.since_ms) : 0;
-    bool stops = wait && (wait != WM_WAIT_PRODUCER || since_s >= OFTEN_S);
+    bool stops = self->paused || self->draining ||
+                 (wait && (wait != WM_WAIT_PRODUCER || since_s >= OFTEN_S));
     summary->waiting = wait;
     summary->waiting_for = wait ? wm_waits[wait].name : NULL;
     if (wait && (wm_waits[wait].by == WM_WAIT_BY_BROKER && wait != WM_WAIT_MODEL &&

@@ -387,13 +387,13 @@ static wm_fault_t report (bench_t *self, int64_t took, wm_error_t *error)
             1e-6 * (double) self->decode_ns / (double) self->n_batch,
             1e-9 * (double) self->read_ns / self->n_event,
             1e-9 * (double) self->pack_ns / self->n_event);
-    printf (
-        "\"cpu_s_event\": %.6f, \"bytes_per_event\": %.1f, \"batches_per_event\": %.2f, \"input_files\": %u, "
-        "\"input_events\": %llu, ",
-        1e-9 * (double) self->make_cpu_ns / self->n_event,
-        (double) self->n_byte / (double) self->n_hit * hits_event,
-        (double) self->n_batch / (double) self->n_hit * hits_event, self->n_file,
-        self->n_file_event);
+    printf ("\"cpu_s_event\": %.6f, \"bytes_per_event\": %.1f, \"batches_per_event\": %.2f, "
+            "\"input_files\": %u, "
+            "\"input_events\": %llu, ",
+            1e-9 * (double) self->make_cpu_ns / self->n_event,
+            (double) self->n_byte / (double) self->n_hit * hits_event,
+            (double) self->n_batch / (double) self->n_hit * hits_event, self->n_file,
+            self->n_file_event);
     printf ("\"executed_madds\": %.1f, \"dense_madds\": %llu", self->executed,
             (unsigned long long) wm_model_madds (self->model));
     if (self->judged)

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -142,6 +143,21 @@ double wm_account_share (const json_t *s)
         return -1; /* how many hits are open is not known yet */
     all = all > announced ? all : announced;
     return all > 0 ? done / all : 0;
+}
+
+const char *wm_account_all (const json_t *s, char text[48])
+{
+    char n[32];
+    const double known = fmax (wm_ask_real (s, "hits.announced"), (double) wm_ask_settled (s)),
+                 expected = wm_ask_real (s, "hits.expected");
+    const bool is_open = wm_ask_int (s, "inputs.open") > 0,
+               is_about = is_open && expected > known && wm_account_share (s) >= 0;
+    snprintf (text, 48, "%s%s",
+              is_about                              ? "about "
+              : is_open && wm_account_share (s) < 0 ? "at least "
+                                                    : "",
+              wm_show_count ((int64_t) (is_about ? expected : known), n));
+    return text;
 }
 
 double wm_account_percent (const json_t *status)

@@ -29,6 +29,10 @@ void wm_account_name (const json_t *status, char name[64]);
 /* Returns the share of hits that need nothing more; below 0: the total is not known yet.  */
 double wm_account_share (const json_t *status);
 
+/* How many hits there are: "1,234"; "about 1,234" while inputs are read, "at least 1,234" if their
+   rest is not known. Returns text.  */
+const char *wm_account_all (const json_t *status, char text[48]);
+
 /* The same in percent, to show with one digit: 100.0 only when nothing is left.  */
 double wm_account_percent (const json_t *status);
 

@@ -20,7 +20,8 @@ const struct wm_history_query_step_t wm_history_query_step[WM_HISTORY_QUERY_STEP
 const struct wm_history_query_fault_t wm_history_query_fault[WM_HISTORY_QUERY_FAULTS] = {
     { offsetof (wm_history_query_row_t, fail), "counters.n_fail",
       "batches that failed on a worker" },
-    { offsetof (wm_history_query_row_t, lost), "counters.n_lost", "batches whose worker was lost" },
+    { offsetof (wm_history_query_row_t, lost), "counters.n_lost",
+      "batches that were in the engine when their worker was lost" },
     { offsetof (wm_history_query_row_t, preempt), "counters.n_preempt",
       "batches that a worker gave back when it left" },
     { offsetof (wm_history_query_row_t, copies), "counters.copies",
@@ -288,8 +289,12 @@ const char *wm_history_query_quantile_text (const wm_history_query_latency_t *la
 
 const char *wm_history_query_mean_text (const wm_history_query_latency_t *latency, char text[48])
 {
-    char time[32];
-    snprintf (text, 48, "%s",
-              latency->n > 0 ? short_time (latency->sum_s / latency->n, time) : "-");
+    const double mean_s = latency->n > 0 ? latency->sum_s / latency->n : 0;
+    if (latency->n <= 0)
+        snprintf (text, 48, "-");
+    else if (mean_s < 1)
+        snprintf (text, 48, mean_s < 0.1 ? "%.1f ms" : "%.0f ms", 1e3 * mean_s);
+    else
+        wm_show_time (mean_s, text);
     return text;
 }

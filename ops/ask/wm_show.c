@@ -33,7 +33,9 @@ const char *wm_show_rows (int64_t n, const char *rows, char text[64])
 
 const char *wm_show_short (double n, char text[32])
 {
-    if (n < 10000)
+    if (n > 0 && n < 1)
+        snprintf (text, 32, "%.1g", n);
+    else if (n < 10000)
         snprintf (text, 32, "%.0f", n);
     else if (n < 1e6)
         snprintf (text, 32, "%.1fk", n / 1e3);

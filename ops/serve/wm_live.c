@@ -92,14 +92,15 @@ static void put_waits (FILE *out, const json_t *list)
 
 static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char *state)
 {
-    char text[32];
+    char text[32], held[64];
     const json_t *s = campaign->status;
     const char *paused = wm_ask_text (s, "paused");
     const bool is_here = s && *wm_ask_text (s, "endpoint"),
                is_away = strcmp (state, "no answer") == 0;
     json_t *list = is_here ? wm_waits_of (s) : json_array ();
     const json_t *wait = wait_of (list);
-    const char *class = wm_live_class (state);
+    const bool is_rest = strcmp (state, "finished") == 0 && !wm_account_is_clean (s);
+    const char *class = is_rest ? "warn" : wm_live_class (state);
     fprintf (out, "<div id=\"state\" class=\"state %s\" role=\"status\"><strong>%s</strong> ",
              wait && strcmp (class, "good") == 0 ? "warn" : class, state);
     if (is_away)
@@ -111,6 +112,10 @@ static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char 
         wm_page_print (out, "%s%s%s%s%s", wm_waits_sentence (wait),
                        *wm_ask_text (wait, "text") ? ": " : "", wm_ask_text (wait, "text"),
                        *wm_waits_advice (wait) ? "; " : "", wm_waits_advice (wait));
+    else if (is_rest)
+        wm_page_print (out, "%s are held, and %s inputs, events or batches",
+                       wm_show_rows (wm_ask_int (s, "hits.held"), wm_ask_rows (s), held),
+                       wm_show_count (wm_ask_int (s, "held_total"), text));
     else if (s && !is_here)
         fputs ("no broker runs; what follows is what the campaign has on disk", out);
     fputs ("</div>\n<p class=\"faint\">", out);
@@ -235,11 +240,11 @@ static void put_graph (FILE *out, const char *id, const char *title, const char 
              id, title, n);
     for (int i = 0; i < n; i++)
         if (rate[i] > 0)
-            fprintf (out, "M%d 100V%.1fh1V100z", i, 100 - 92 * (double) (rate[i] / most));
+            fprintf (out, "M%d 100V%.1fh1V100z", i, 100 - 100 * (double) (rate[i] / most));
     fprintf (out,
              "\"/></svg><span>%s %s</span></div>\n"
              "<div class=\"ends\"><span>%s</span><span>%s</span></div>\n<figcaption>%s: ",
-             wm_show_short ((double) most / 0.92, a), per_s, from, to, title);
+             wm_show_short ((double) most, a), per_s, from, to, title);
     if (known)
         fprintf (out, "most %s, on average %s%s", wm_show_short ((double) most, a),
                  wm_show_short (sum / known, b),
@@ -322,6 +327,8 @@ static void put_head (FILE *out, const char *name, const wm_top_campaign_t *camp
            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
            out);
     wm_page_print (out, "%s: %s", name, wm_top_state (campaign));
+    if (campaign->status && !wm_account_is_clean (campaign->status))
+        wm_page_print (out, ", something held");
     if (campaign->status && share >= 0)
         wm_page_print (out, ", %d %%", (int) (100 * share));
     fprintf (out,

@@ -169,23 +169,28 @@ static void put_held_row (FILE *out, const json_t *held)
 void wm_live_held (FILE *out, const json_t *s)
 {
     size_t i;
-    char a[32], b[32], caption[200];
+    char a[32], b[32], text[64], caption[200];
     const json_t *one, *list = json_object_get (s, "held");
     const size_t n = json_array_size (list);
+    int64_t listed = 0; /* hits of the rows */
     const bool any = wm_ask_int (s, "hits.held") || wm_ask_int (s, "held_total");
     wm_live_begin (out, "held", "Held", any);
     if (n) {
         snprintf (caption, sizeof caption,
-                  "%s of %s; wiremill held lists all, wiremill why explains one",
+                  "%s of %s inputs, events and batches; wiremill held lists all, wiremill why "
+                  "explains one",
                   wm_show_count ((int64_t) n, a), wm_show_count (wm_ask_int (s, "held_total"), b));
         begin_table (out, "held", "", "Input|What|#Hits|Reason", caption);
         json_array_foreach (list, i, one)
         {
             put_held_row (out, one);
+            listed += wm_ask_int (one, "hits");
         }
         end_table (out);
-    } else if (any)
-        fputs ("<p>Single hits only: wiremill held lists their files.</p>\n", out);
+    }
+    if (wm_ask_int (s, "hits.held") > listed)
+        wm_page_put (out, "p", "Held one by one: %s; wiremill held lists their files.",
+                     wm_show_rows (wm_ask_int (s, "hits.held") - listed, wm_ask_rows (s), text));
     wm_live_end (out);
 }
 
@@ -237,7 +242,7 @@ void wm_live_inputs (FILE *out, const json_t *s)
     wm_live_begin (out, "open", "Open inputs", json_array_size (open));
     snprintf (n, sizeof n, "%zu of %lld", json_array_size (open),
               (long long) wm_ask_int (s, "inputs.open"));
-    begin_table (out, "open", "", "Input|Output|#Hits done|Note", n);
+    begin_table (out, "open", "", "Input|Output|#Hits done or held|Note", n);
     json_array_foreach (open, i, one)
     {
         fputs ("<tr>", out);

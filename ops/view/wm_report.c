@@ -299,7 +299,7 @@ static void put_latency (const wm_report_t *self, FILE *out)
         wm_page_put (out, "td", "%s", wm_history_query_step[s].what);
         put_count_cell (out, l->n);
         wm_page_put (out, "td class=\"n\"", "%s", wm_history_query_mean_text (l, text));
-        wm_page_put (out, "td class=\"n\"", "%.0f %%", 100 * mean_s / all_s);
+        wm_page_put (out, "td class=\"n\"", "%.1f %%", 100 * mean_s / all_s);
         put_quantile (l, 0.5, out);
         put_quantile (l, 0.9, out);
         put_quantile (l, 0.99, out);

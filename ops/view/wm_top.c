@@ -49,6 +49,14 @@ static wm_style_t style_of (const char *state)
     return of_severity[wm_waits[wm_wait_find (state)].severity];
 }
 
+wm_style_t wm_top_style (const wm_top_campaign_t *campaign)
+{
+    const char *state = wm_top_state (campaign);
+    return strcmp (state, "finished") == 0 && !wm_account_is_clean (campaign->status)
+               ? WM_WARN
+               : style_of (state);
+}
+
 /* The last n buckets as shares of the largest, which is returned.  */
 static float scale (const wm_top_campaign_t *campaign, int n, float share[WM_TOP_BUCKETS])
 {
@@ -137,7 +145,7 @@ static void put_campaign_row (wm_screen_t *canvas, const wm_top_campaign_t *camp
     wm_canvas_put (canvas, WM_BOLD, "%s", chosen ? "> " : "  ");
     put_name (canvas, chosen ? WM_BOLD : WM_PLAIN, name_columns (canvas), name);
     wm_canvas_put (canvas, WM_PLAIN, " ");
-    wm_canvas_cell (canvas, style_of (state), 9, state);
+    wm_canvas_cell (canvas, wm_top_style (campaign), 9, state);
     if (!s) {
         wm_canvas_put (canvas, WM_PLAIN, "  %s", campaign->note);
         wm_canvas_next (canvas);
@@ -405,7 +413,7 @@ static void put_workers (wm_screen_t *canvas, wm_top_view_t *view, const json_t 
 
 static void put_counts (wm_screen_t *canvas, const json_t *s)
 {
-    char a[32], b[32], bar[64];
+    char a[32], b[48], bar[64];
     const double share = wm_account_share (s);
     const int width = canvas->columns - 40 > 50 ? 50 : canvas->columns - 40;
     wm_canvas_put (canvas, WM_BOLD, "%-9s%7s ", "progress", done_of (s, a));
@@ -414,12 +422,11 @@ static void put_counts (wm_screen_t *canvas, const json_t *s)
     wm_canvas_put (canvas, WM_PLAIN, "  ETA %s", eta_of (s, a));
     wm_canvas_next (canvas);
     wm_canvas_put (canvas, WM_PLAIN, "%-8s %s scored of %s, ", wm_ask_rows (s),
-                   wm_show_count (wm_ask_int (s, "hits.done"), a),
-                   wm_show_count (wm_ask_int (s, "hits.announced"), b));
+                   wm_show_count (wm_ask_int (s, "hits.done"), a), wm_account_all (s, b));
     wm_canvas_put (canvas, wm_ask_int (s, "hits.held") ? WM_BAD : WM_PLAIN, "%s held",
                    wm_show_count (wm_ask_int (s, "hits.held"), a));
-    wm_canvas_put (canvas, WM_PLAIN, "; %s events",
-                   wm_show_count (wm_ask_int (s, "events.announced"), a));
+    wm_canvas_put (canvas, WM_PLAIN, "; %s events done",
+                   wm_show_count (wm_ask_int (s, "events.done"), a));
     wm_canvas_next (canvas);
     if (wm_ask_serves_clients (s))
         wm_canvas_put (canvas, WM_PLAIN, "clients  %lld connected",

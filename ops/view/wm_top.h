@@ -60,6 +60,9 @@ const char *wm_top_sort_next (wm_top_view_t *view);
 /* Returns one word for the state, such as "running", "paused", "finished", "no answer".  */
 const char *wm_top_state (const wm_top_campaign_t *campaign);
 
+/* How it is to be shown: "finished" is good only where nothing is held.  */
+wm_style_t wm_top_style (const wm_top_campaign_t *campaign);
+
 /* Writes the worker's GPU, by its name without its maker's, and its engine.  */
 void wm_top_device (const json_t *worker, char text[160]);
 

@@ -286,10 +286,11 @@ static void write_confusion (const wm_compare_page_t *self, FILE *out)
         fputs ("</tr>\n", out);
     }
     wm_page_table_end (out);
-    wm_page_put (out, "p", "The same label in %s of %s hits (%.7g %%).",
-                 wm_page_count ((int64_t) n_same, text),
-                 wm_page_count ((int64_t) self->n_scored, all),
-                 100.0 * (double) n_same / (double) self->n_scored);
+    wm_page_put (
+        out, "p", "The same label in %s of %s hits (%.2f %%).",
+        wm_page_count ((int64_t) n_same, text), wm_page_count ((int64_t) self->n_scored, all),
+        n_same < self->n_scored ? fmin (99.99, 100.0 * (double) n_same / (double) self->n_scored)
+                                : 100.0);
     fputs ("</section>\n", out);
 }
 

@@ -299,8 +299,8 @@ static const wm_option_t option_table[] = {
     {.name = "run", .value = "N", .fallback = "1", .least = 0, .most = INT32_MAX,
      .help = "run number"},
     {.name = "hits", .value = "N", .fallback = "55000", .least = 1, .most = 10000000,
-     .task = "an event", .help = "hits that are aimed at: 55000 gives 50,000 to 70,000, 3000 gives 4,000 to "
-             "7,000"},
+     .task = "an event",
+     .help = "hits that are aimed at: 55000 gives 50,000 to 70,000, 3000 4,000 to 7,000"},
     {.name = "tpcs", .value = "N", .fallback = "6", .least = 1, .most = WM_TPCS,
      .help = "drift volumes"},
     {.name = "noise", .value = "ADC", .fallback = "0.5", .real_most = 100,

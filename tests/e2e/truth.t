@@ -26,6 +26,8 @@ lower ()
 }
 cp "$work/said" "$work/half"
 ok "a lower threshold calls more of them michel" lower
+twice () { cp "$scores" "$work/other.scores.h5" && exits 2 truth "$made/unseen.h5" "$scores" "$work/other.scores.h5" && says 'has scores twice: give one output'; }
+ok "... two outputs of the same events are refused, not one left out" twice
 [ -x $python ] || { skip "no build/venv (make test makes it)"; done_testing; }
 cat >"$work/make.py" <<'PYTHON'
 """EVENTS SCORES FOLDER: the numbers again, and files that are refused"""

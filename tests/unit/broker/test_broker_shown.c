@@ -349,6 +349,9 @@ static void test_what_is_left (void **state)
         wm_rate_add (&t->core->totals.hit_rate, t->now_ms, 180);
         near (look (t).hits_s, 200 / 9.5);
         near (look (t).eta_s, rows[i].left > 0 ? rows[i].left * 9.5 / 200 : rows[i].left);
+        t->core->paused = true; /* and batches still run */
+        near (look (t).eta_s, rows[i].left > 0 ? -1 : rows[i].left);
+        t->core->paused = false;
         pass (t, 1000, alive); /* it waits for its producers: who knows how long */
         near (look (t).eta_s, rows[i].left > 0 ? -1 : rows[i].left);
         harness_end (t);

@@ -101,6 +101,15 @@ static void test_nothing (void **state)
     has (page, "value=\"1.0000\"");
     assert_null (strstr (page, "<dt>Rate"));
     free (page);
+    page = page_of ("{\"dir\":\"/d\",\"campaign\":{\"state\":\"finished\"},"
+                    "\"inputs\":{\"total\":1},"
+                    "\"hits\":{\"done\":5,\"announced\":8,\"held\":3},\"held_total\":1,"
+                    "\"held\":[{\"path\":\"/i\",\"state\":\"batch\",\"hits\":2}]}",
+                    "", NULL);
+    has (page,
+         "class=\"state warn\" role=\"status\"><strong>finished</strong> 3 hits are held, and 1 ");
+    has (page, "<p>Held one by one: 1 hit; wiremill held lists");
+    free (page);
     page =
         page_of ("{" BROKER ",\"workers\":7,\"held\":{},\"said\":[3,null],\"hits\":[]}", "", NULL);
     has (page, "No worker is connected");

@@ -117,6 +117,15 @@ static void test_words (void **state)
     assert_int_equal (canvas.line[0][75], ':');
     assert_false (shows (&canvas, "has not answered"));
     assert_true (shows (&canvas, "windows  1,500 scored of 2,000, 500 held"));
+    json_object_set_new (campaign.status, "inputs",
+                         json_pack ("{s:i, s:i}", "total", 9, "open", 8));
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "windows  1,500 scored of at least 2,000, 500 held"));
+    assert_true (shows (&canvas, "progress       - "));
+    json_object_set_new (json_object_get (campaign.status, "hits"), "expected",
+                         json_integer (9000));
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "windows  1,500 scored of about 9,000, 500 held"));
     campaign.age_s = 8;
     draw (&canvas, &view, &campaign, 24, 79);
     assert_true (shows (&canvas, "the broker has not answered for 8.0 s"));
