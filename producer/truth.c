@@ -1,13 +1,13 @@
 /* truth.c - `wiremill-producer truth`: how well scores agree with the truth of synthetic events.
 
    Events of `wiremill synth` have a truth label for each hit; rows are joined with it by run,
-   subrun, event and hit_id. A hit is called as wm_call.h has it: the softmax does not know of
+   subrun, event and hit_id. A hit is called as wm_called.h has it: the softmax does not know of
    michel electrons, so that to call one em is right as far as it can tell. AUC: the chance that a
    hit of a label has a higher score of it than another hit; equal scores count half (Fawcett,
    Pattern Recognition Letters 27 (2006) 861).  */
 #include "producer/verbs.h"
 
-#include "producer/files/wm_call.h"
+#include "producer/files/wm_called.h"
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_scores.h"
 #include "producer/session/wm_produce_confine.h"
@@ -56,7 +56,7 @@ typedef struct {
 typedef struct {
     wm_scores_t truth, score; /* truth: its `status` is the label */
     uint32_t n_file[2];       /* of truth, of scores */
-    wm_call_t call;
+    wm_called_t call;
     int column[WM_TRUTH_END]; /* of `score`; -1: it has none of that name */
     uint64_t n, n_right;      /* hits that have both; the scores call them by their label */
     uint64_t n_em_or_michel;  /* a michel that is called em */
@@ -422,7 +422,7 @@ static int truth_main (const wm_args_t *args)
     const char **path = wm_produce_confine_rest (args, &n);
     if (!path)
         return WM_EXIT_FAILURE;
-    truth.call = wm_call_new (name_of, WM_TRUTH_END, wm_args_real (args, "threshold"));
+    truth.call = wm_called_new (name_of, WM_TRUTH_END, wm_args_real (args, "threshold"));
     wm_fault_t fault = wm_file_exist (path, n, &error);
     if (!fault)
         fault = files_read (&truth, path, n, &error);
