@@ -92,19 +92,24 @@ static void garbage (void)
 static void strange (void)
 {
     static uint8_t bytes[STRANGE_BYTES];
+    static const int linger_ms = 0, send_ms = 100;
     char address[128];
-    while (goes_on ()) {
-        zsock_t *socket = zsock_new (ZMQ_DEALER);
+    void *context = zmq_ctx_new ();
+    for (; goes_on (); usleep (BREATH_US)) {
+        void *socket = zmq_socket (context, ZMQ_DEALER);
+        if (!socket) /* those that were closed before are not gone yet */
+            continue;
         n_connection++;
         snprintf (address, sizeof address, "%s.%c", endpoint, "wp"[n_connection % 2]);
-        zsock_set_linger (socket, 0);
-        zsock_set_sndtimeo (socket, 100);
-        zsock_connect (socket, "%s", address);
+        zmq_setsockopt (socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+        zmq_setsockopt (socket, ZMQ_SNDTIMEO, &send_ms, sizeof send_ms);
+        zmq_connect (socket, address);
         for (int i = 0; i < 8; i++)
-            n_sent += zmq_send (zsock_resolve (socket), bytes, sizeof bytes, 0) > 0;
+            n_sent += zmq_send (socket, bytes, sizeof bytes, 0) > 0;
         usleep (BREATH_US);
-        zsock_destroy (&socket);
+        zmq_close (socket);
     }
+    zmq_ctx_term (context);
 }
 
 /* ---- in a session, below libzmq -------------------------------------------------------------- */
