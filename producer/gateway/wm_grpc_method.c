@@ -5,6 +5,7 @@
 #include "producer/gateway/wm_grpc_private.h"
 #include "producer/gateway/wm_service.h"
 #include "producer/serving/wm_override.h"
+#include "producer/serving/wm_settings.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -341,14 +342,47 @@ static json_t *cuda_none (wm_front_t *front, const json_t *request, wm_ks_error_
     return wm_shared_cuda (front->shared, true, error) ? NULL : json_object ();
 }
 
-/* ---- what there is not ----------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
-static void take_none (wm_item_t *item)
+static bool has_model (wm_item_t *item, wm_ks_error_t *error)
 {
-    char text[160];
-    snprintf (text, sizeof text, "%s is not supported", item->call->method->name);
-    wm_call_finish (item->call, WM_KS_UNIMPLEMENTED, text);
+    json_t *request = wm_proto_json (wm_message_settings, item->body, item->bytes);
+    const char *model = text_of (request, "model_name");
+    json_t *config = *model ? wm_models_config (front_of (item)->models, model, "", error) : NULL;
+    const bool has = config || !*model;
+    note_model (item, model);
+    json_decref (config);
+    json_decref (request);
+    return has;
 }
+
+static void take_settings (wm_item_t *item, wm_settings_t of)
+{
+    wm_ks_error_t error;
+    json_t *json = of == WM_SETTINGS_LOG || has_model (item, &error)
+                       ? wm_settings_proto (of, item->body, item->bytes, &error)
+                       : NULL;
+    if (!json) {
+        wm_call_fail (item, &error);
+        return;
+    }
+    begin_answer (item);
+    wm_proto_put_json (&item->out, item->call->method->response, json);
+    json_decref (json);
+    wm_call_answer (item);
+}
+
+static void take_trace (wm_item_t *item)
+{
+    take_settings (item, WM_SETTINGS_TRACE);
+}
+
+static void take_log (wm_item_t *item)
+{
+    take_settings (item, WM_SETTINGS_LOG);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const wm_method_t methods[] = {
     { "ModelInfer", false, take_infer, NULL, NULL, NULL },
@@ -376,8 +410,8 @@ static const wm_method_t methods[] = {
     { "CudaSharedMemoryRegister", false, wm_method_json, wm_message_empty, wm_message_empty, cuda },
     { "CudaSharedMemoryUnregister", false, wm_method_json, wm_message_empty, wm_message_empty,
       cuda_none },
-    { "TraceSetting", false, take_none, NULL, NULL, NULL },
-    { "LogSettings", false, take_none, NULL, NULL, NULL },
+    { "TraceSetting", false, take_trace, NULL, wm_message_trace, NULL },
+    { "LogSettings", false, take_log, NULL, wm_message_log, NULL },
     { NULL, false, NULL, NULL, NULL, NULL },
 };
 

@@ -4,6 +4,7 @@
 #include "producer/gateway/wm_gateway_metrics.h"
 #include "producer/gateway/wm_http_private.h"
 #include "producer/serving/wm_override.h"
+#include "producer/serving/wm_settings.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -381,6 +382,38 @@ static void cuda_unregister (wm_visit_t *self, const char *name, const char *non
     answer_done (self, wm_shared_cuda (wm_visit_front (self)->shared, true, &error), &error);
 }
 
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static void answer_settings (wm_visit_t *self, wm_settings_t of)
+{
+    static const wm_ks_error_t no_object = { WM_KS_INVALID,
+                                             "settings are a JSON object of at most 64 KiB" };
+    wm_ks_error_t error;
+    json_t *wanted = read_json (self);
+    if (self->bytes && !json_is_object (wanted))
+        wm_visit_fail (self, &no_object);
+    else
+        answer (self, wm_settings_answer (of, wanted, &error), &error);
+    json_decref (wanted);
+}
+
+static void trace (wm_visit_t *self, const char *model, const char *version)
+{
+    wm_ks_error_t error;
+    json_t *config = *model ? wm_models_config (models (self), model, version, &error) : NULL;
+    if (*model && !config)
+        wm_visit_fail (self, &error);
+    else
+        answer_settings (self, WM_SETTINGS_TRACE);
+    json_decref (config);
+}
+
+static void logging (wm_visit_t *self, const char *model, const char *version)
+{
+    (void) model, (void) version;
+    answer_settings (self, WM_SETTINGS_LOG);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -417,6 +450,12 @@ static const route_t routes[] = {
     { "/v2/cudasharedmemory/region/*/register", true, cuda },
     { "/v2/cudasharedmemory/region/*/unregister", true, cuda_unregister },
     { "/v2/cudasharedmemory/unregister", true, cuda_unregister },
+    { "/v2/trace/setting", false, trace },
+    { "/v2/trace/setting", true, trace },
+    { "/v2/models/*/trace/setting", false, trace },
+    { "/v2/models/*/trace/setting", true, trace },
+    { "/v2/logging", false, logging },
+    { "/v2/logging", true, logging },
     { "/metrics", false, metrics },
 };
 
@@ -454,16 +493,13 @@ static void serve (wm_visit_t *self)
             routes[i].serve (self, word[0], word[1]);
             return;
         }
-        allowed = routes[i].is_post ? "POST" : "GET, HEAD";
+        allowed = allowed ? "GET, HEAD, POST" : routes[i].is_post ? "POST" : "GET, HEAD";
     }
     if (allowed) {
         wm_visit_allow (self, allowed);
         return;
     }
-    if (strstr (self->path, "/trace/setting") || strcmp (self->path, "/v2/logging") == 0)
-        wm_ks_fail (&error, WM_KS_UNIMPLEMENTED, "trace and log settings are not supported");
-    else
-        wm_ks_fail (&error, WM_KS_NOT_FOUND, "there is no %.200s here", self->path);
+    wm_ks_fail (&error, WM_KS_NOT_FOUND, "there is no %.200s here", self->path);
     wm_visit_fail (self, &error);
 }
 

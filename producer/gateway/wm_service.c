@@ -162,6 +162,19 @@ table_t wm_message_region = {
 };
 table_t wm_message_regions = { MAP (1, "regions", wm_message_region), END };
 
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static table_t trace_value = { TEXT (1, "value"), END };
+static table_t log_value = {
+    NUMBER (1, "bool_param"),
+    NUMBER (2, "uint32_param"),
+    TEXT (3, "string_param"),
+    END,
+};
+table_t wm_message_trace = { MAP (1, "settings", trace_value), END };
+table_t wm_message_log = { MAP (1, "settings", log_value), END };
+table_t wm_message_settings = { TEXT (2, "model_name"), END };
+
 /* ---- health ---------------------------------------------------------------------------------- */
 
 static const char *const health_states[] = { "UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN",

@@ -235,6 +235,16 @@ def refused():
     plain = request(patches(1))
     call("Nothing", b"", status=12, text="there is no method")
     call("SystemSharedMemoryStatus", framed(b""), status=12, text="send the tensors in the request")
+    off = field(1, field(1, "trace_level") + field(2, field(1, "OFF")))
+    for message in (b"", off, off + field(2, MODEL), field(1, field(1, "trace_rate") + field(2, b"")), field(1, field(1, "trace_rate"))):
+        assert call("TraceSetting", framed(message)) == [off], message
+    assert len(fields(call("LogSettings", framed(field(1, field(1, "log_error") + field(2, field(1, 1)))))[0])) == 5
+    call("TraceSetting", framed(field(2, "none")), status=5, text="unknown model")
+    for method, key, value in (("TraceSetting", "trace_level", field(1, "OFF") + field(1, "TIMESTAMPS")), ("LogSettings", "log_verbose_level", field(2, 1)),
+                               ("LogSettings", "log_file", field(3, "f")), ("LogSettings", "log_info", field(1, 0))):
+        call(method, framed(field(1, field(1, key) + field(2, value))), status=12, text=f"to change '{key}' is not supported")
+    for message in (field(1, field(2, b"")), field(1, b"\x0a\x05a"), field(1, 7), b"\x0a\x05a", field(1, field(1, b"\xff"))):
+        call("TraceSetting", framed(message), status=3, text="no message")
     call("ModelInfer", framed(plain), "grpc-encoding: snappy", status=12, text="gzip or deflate")
     call("ModelInfer", framed(plain, 1), status=13, text="no header says how")
     call("ModelInfer", framed(plain, 2), status=13)
@@ -321,8 +331,13 @@ def pages():
         assert "error" in json.loads(ask(infer, body, heads, code))
     assert ask(f"/v2/models/{MODEL}/ready") == ask("/v2/health/ready") == b'{"ready":true}'
     assert ask("/v2/health/live/") == b'{"live":true}' and ask("/v2/models/none/ready", code=400) == b'{"ready":false}'
-    for path, body, code in (("/v2/logging", b"{}", 501), (f"/v2/models/{MODEL}/trace/setting", None, 501), ("/v2/models/none", None, 404), ("/nothing", None, 404),
-                             (infer, None, 405), ("/v2", b"{}", 405), ("/v2/systemsharedmemory/status", None, 501),
+    trace, log = b'{"trace_level":["OFF"]}', b'{"log_file":"","log_info":true,"log_warning":true,"log_error":true,"log_verbose_level":0}'
+    for path, want, same, other in (("/v2/trace/setting", trace, b'{"trace_level": "OFF", "trace_rate": null}', b'{"trace_level": ["TIMESTAMPS"]}'),
+                                    (f"/v2/models/{MODEL}/trace/setting", trace, trace, b'{"trace_rate": "9"}'),
+                                    ("/v2/logging", log, b'{"log_info": true}', b'{"log_verbose_level": 1}')):
+        assert ask(path) == ask(path, same) == ask(path, b"") == ask(path, b"{}") == want, (path, ask(path))
+        assert b"is not supported: " in ask(path, other, code=501) and b"JSON object" in ask(path, b"[]", code=400)
+    for path, body, code in (("/v2/models/none/trace/setting", None, 404), ("/v2/models/none", None, 404), ("/nothing", None, 404), (infer, None, 405), ("/v2", b"{}", 405), ("/v2/systemsharedmemory/status", None, 501),
                              ("/v2/repository/models/none/load", b"", 400), ("/v2/models/" + "x" * 1100, None, 404)):
         assert ask(path, body, code=code) == b"" or code != 200
     assert json.loads(ask("/v2/repository/index", b"{\"ready\": true}"))[0]["name"] == MODEL

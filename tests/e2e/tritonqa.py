@@ -232,9 +232,8 @@ def image_client():
 def refused():
     """What the gateway has not: it says so, and goes on."""
     for of, client, how in clients()[:2]:
-        fails(lambda: client.get_trace_settings(), "not supported")
         fails(lambda: client.update_trace_settings(settings={"trace_level": ["TIMESTAMPS"]}), "not supported")
-        fails(lambda: client.get_log_settings(), "not supported")
+        fails(lambda: client.update_log_settings({"log_verbose_level": 1}), "not supported")
         texts = of.InferInput("INPUT0", [1, 16], "BYTES")
         texts.set_data_from_numpy(np.array([[b"1"] * 16], object), **how)
         fails(lambda: client.infer("add_INT32", [texts, tensor(of, "INPUT1", np.ones((1, 16), "i4"), **how)]), "data-type is 'BYTES'")
@@ -251,6 +250,8 @@ async def aio_of(of, address, how):
     await client.get_model_config("add_INT32", **page)
     await client.get_inference_statistics("add_INT32", **page)
     await client.get_model_repository_index(**page)
+    assert await client.get_trace_settings(**page) == await client.update_trace_settings(**page), page
+    assert "OFF" in str(await client.get_trace_settings(**page)) and "log_info" in str(await client.get_log_settings(**page))
     await client.unload_model("add_INT8")
     assert not await client.is_model_ready("add_INT8")
     await client.load_model("add_INT8")
