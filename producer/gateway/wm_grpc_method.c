@@ -330,10 +330,10 @@ static json_t *shared_unregister (wm_front_t *front, const json_t *request, wm_k
                                                                                   : json_object ();
 }
 
-static json_t *cuda (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+static json_t *cuda_register (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
 {
-    (void) request;
-    return wm_shared_cuda (front->shared, false, error) ? NULL : json_object ();
+    wm_shared_cuda_register (front->shared, text_of (request, "name"), request, error);
+    return NULL;
 }
 
 static json_t *cuda_none (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
@@ -407,7 +407,8 @@ static const wm_method_t methods[] = {
       shared_unregister },
     { "CudaSharedMemoryStatus", false, wm_method_json, wm_message_empty, wm_message_empty,
       cuda_none },
-    { "CudaSharedMemoryRegister", false, wm_method_json, wm_message_empty, wm_message_empty, cuda },
+    { "CudaSharedMemoryRegister", false, wm_method_json, wm_message_cuda_region, wm_message_empty,
+      cuda_register },
     { "CudaSharedMemoryUnregister", false, wm_method_json, wm_message_empty, wm_message_empty,
       cuda_none },
     { "TraceSetting", false, take_trace, NULL, wm_message_trace, NULL },

@@ -367,6 +367,16 @@ static void cuda (wm_visit_t *self, const char *name, const char *none)
     answer_done (self, wm_shared_cuda (wm_visit_front (self)->shared, false, &error), &error);
 }
 
+static void cuda_register (wm_visit_t *self, const char *name, const char *none)
+{
+    (void) none;
+    wm_ks_error_t error;
+    json_t *request = read_json (self);
+    wm_shared_cuda_register (wm_visit_front (self)->shared, name, request, &error);
+    json_decref (request);
+    wm_visit_fail (self, &error);
+}
+
 static void cuda_status (wm_visit_t *self, const char *name, const char *none)
 {
     (void) name, (void) none;
@@ -447,7 +457,7 @@ static const route_t routes[] = {
     { "/v2/systemsharedmemory/unregister", true, shared_unregister },
     { "/v2/cudasharedmemory/status", false, cuda_status },
     { "/v2/cudasharedmemory/region/*/status", false, cuda },
-    { "/v2/cudasharedmemory/region/*/register", true, cuda },
+    { "/v2/cudasharedmemory/region/*/register", true, cuda_register },
     { "/v2/cudasharedmemory/region/*/unregister", true, cuda_unregister },
     { "/v2/cudasharedmemory/unregister", true, cuda_unregister },
     { "/v2/trace/setting", false, trace },

@@ -160,6 +160,7 @@ table_t wm_message_index = { MESSAGE (1, "models", entry), END };
 table_t wm_message_region = {
     TEXT (1, "name"), TEXT (2, "key"), NUMBER (3, "offset"), NUMBER (4, "byte_size"), END,
 };
+table_t wm_message_cuda_region = { TEXT (1, "name"), NUMBER (4, "byte_size"), END };
 table_t wm_message_regions = { MAP (1, "regions", wm_message_region), END };
 
 /* ---- settings -------------------------------------------------------------------------------- */

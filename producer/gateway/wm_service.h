@@ -17,12 +17,13 @@ extern const wm_proto_field_t wm_message_server[];
 extern const wm_proto_field_t wm_message_metadata[];
 extern const wm_proto_field_t wm_message_config[]; /* "config" */
 extern const wm_proto_field_t wm_message_statistics[];
-extern const wm_proto_field_t wm_message_index[];    /* "models" */
-extern const wm_proto_field_t wm_message_region[];   /* "name", "key", "offset", "byte_size" */
-extern const wm_proto_field_t wm_message_regions[];  /* "regions" */
-extern const wm_proto_field_t wm_message_settings[]; /* requests: "model_name" */
-extern const wm_proto_field_t wm_message_trace[];    /* "settings" */
-extern const wm_proto_field_t wm_message_log[];      /* "settings" */
+extern const wm_proto_field_t wm_message_index[];       /* "models" */
+extern const wm_proto_field_t wm_message_region[];      /* "name", "key", "offset", "byte_size" */
+extern const wm_proto_field_t wm_message_cuda_region[]; /* "name", "byte_size" */
+extern const wm_proto_field_t wm_message_regions[];     /* "regions" */
+extern const wm_proto_field_t wm_message_settings[];    /* requests: "model_name" */
+extern const wm_proto_field_t wm_message_trace[];       /* "settings" */
+extern const wm_proto_field_t wm_message_log[];         /* "settings" */
 
 /* Those of grpc.health.v1.Health.  */
 extern const wm_proto_field_t wm_message_service[]; /* requests: "service" */

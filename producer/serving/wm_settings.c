@@ -57,7 +57,7 @@ static json_t *read_value (wm_settings_t of, wm_proto_t in)
     return json_null (); /* traces: to the default */
 }
 
-/* Adds an entry of the map. False: it is none.  */
+/* Adds an entry of the map. False: the bytes are no entry.  */
 static bool read_entry (wm_settings_t of, wm_proto_t in, json_t *to)
 {
     wm_field_t got;

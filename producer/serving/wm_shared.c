@@ -89,6 +89,18 @@ static bool take_number (const json_t *request, const char *field, uint64_t *num
     return (!value || json_is_integer (value)) && given >= 0;
 }
 
+wm_ks_code_t wm_shared_cuda_register (const wm_shared_t *self, const char *name,
+                                      const json_t *request, wm_ks_error_t *error)
+{
+    uint64_t bytes;
+    if (!take_number (request, "byte_size", &bytes) || !bytes)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "failed to register shared memory region '%.100s': invalid args: "
+                           "'byte_size' must be an integer above 0",
+                           name);
+    return wm_shared_cuda (self, false, error);
+}
+
 /* Returns the file's name in the folder: the key, of which shm_open would take away the "/" at its
    beginning. NULL: it could name something else.  */
 static const char *file_of (const char *key)
@@ -101,7 +113,7 @@ static const char *file_of (const char *key)
                : NULL;
 }
 
-/* Opens the file of a key. -1 with *error.  */
+/* Opens the file of a key. -1 with *error, which is INTERNAL as that of Triton.  */
 static int open_key (const wm_shared_t *self, const char *key, const char *file, struct stat *stat,
                      wm_ks_error_t *error)
 {
@@ -115,15 +127,15 @@ static int open_key (const wm_shared_t *self, const char *key, const char *file,
     if (fd >= 0 && fstat (fd, stat) == 0 && S_ISREG (stat->st_mode) && stat->st_uid == geteuid ())
         return fd;
     if (fd < 0)
-        wm_ks_fail (error, WM_KS_INVALID, "Unable to open shared memory region: '%.255s': %s", key,
+        wm_ks_fail (error, WM_KS_INTERNAL, "Unable to open shared memory region: '%.255s': %s", key,
                     why == ELOOP ? "it is a symbolic link" : strerror (why));
     else if (S_ISREG (stat->st_mode))
-        wm_ks_fail (error, WM_KS_INVALID,
+        wm_ks_fail (error, WM_KS_INTERNAL,
                     "Unable to open shared memory region: '%.255s' belongs to user %u, the gateway "
                     "is user %u's: run both as one user",
                     key, (unsigned) stat->st_uid, (unsigned) geteuid ());
     else
-        wm_ks_fail (error, WM_KS_INVALID,
+        wm_ks_fail (error, WM_KS_INTERNAL,
                     "Unable to open shared memory region: '%.255s' is no regular file", key);
     if (fd >= 0)
         close (fd);
@@ -154,7 +166,7 @@ wm_ks_code_t wm_shared_register (wm_shared_t *self, const char *name, const json
     const char *key = json_string_value (json_object_get (request, "key"));
     const char *file = key ? file_of (key) : NULL;
     struct stat stat = { 0 };
-    uint64_t offset, bytes, end;
+    uint64_t offset = 0, bytes = 0, end = 0;
     if (!self)
         return is_off (error);
     if (!*name || !wm_text_is_utf8 (name, strlen (name)))
@@ -168,12 +180,6 @@ wm_ks_code_t wm_shared_register (wm_shared_t *self, const char *name, const json
                            "shared memory region '%.100s': 'key' must be a file's name in "
                            "/dev/shm, without a folder and of at most %d bytes",
                            name, KEY_BYTES_MAX);
-    if (!take_number (request, "offset", &offset) || !take_number (request, "byte_size", &bytes) ||
-        !bytes || __builtin_add_overflow (offset, bytes, &end))
-        return wm_ks_fail (error, WM_KS_INVALID,
-                           "shared memory region '%.100s': 'byte_size' must be an integer above 0, "
-                           "'offset' one of 0 or more",
-                           name);
     if (find (self, name))
         return wm_ks_fail (error, WM_KS_INVALID, "shared memory region '%.100s' already in manager",
                            name);
@@ -183,16 +189,24 @@ wm_ks_code_t wm_shared_register (wm_shared_t *self, const char *name, const json
                            self->n_region);
     const int fd = open_key (self, key, file, &stat, error);
     if (fd < 0)
-        return WM_KS_INVALID;
-    if (end > (uint64_t) stat.st_size) {
-        close (fd);
-        return wm_ks_fail (error, WM_KS_INVALID,
+        return WM_KS_INTERNAL;
+    wm_ks_code_t code = WM_KS_OK;
+    if (!take_number (request, "offset", &offset) || !take_number (request, "byte_size", &bytes) ||
+        !bytes || __builtin_add_overflow (offset, bytes, &end))
+        code = wm_ks_fail (error, WM_KS_INVALID,
+                           "shared memory region '%.100s': 'byte_size' must be an integer above 0, "
+                           "'offset' one of 0 or more",
+                           name);
+    else if (end > (uint64_t) stat.st_size)
+        code = wm_ks_fail (error, WM_KS_INVALID,
                            "shared memory region '%.100s': 'offset' and 'byte_size' want %llu "
                            "bytes of '%.255s', which has %lld",
                            name, (unsigned long long) end, key, (long long) stat.st_size);
-    }
-    add (self, name, key, fd, offset, bytes);
-    return WM_KS_OK;
+    if (code)
+        close (fd);
+    else
+        add (self, name, key, fd, offset, bytes);
+    return code;
 }
 
 wm_ks_code_t wm_shared_unregister (wm_shared_t *self, const char *name, wm_ks_error_t *error)

@@ -34,6 +34,10 @@ json_t *wm_shared_status (const wm_shared_t *self, const char *name, wm_ks_error
    unregister all, as perf_analyzer does at its end) is refused only where `self` is NULL.  */
 wm_ks_code_t wm_shared_cuda (const wm_shared_t *self, bool of_none, wm_ks_error_t *error);
 
+/* Refuses a region of it. request: "byte_size".  */
+wm_ks_code_t wm_shared_cuda_register (const wm_shared_t *self, const char *name,
+                                      const json_t *request, wm_ks_error_t *error);
+
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* Where a client wants a tensor to be. region NULL: in the message.  */

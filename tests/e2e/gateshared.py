@@ -149,15 +149,15 @@ def hostile():
     up = os.path.relpath(secret, SHM)
     for key in ("", "/", ".", "..", "/..", secret, up, "//" + region.key, inside, f"{KEY}-dir/../{region.key}", "x" * 256, 7, None):
         refused(region, "must be a file's name in /dev/shm", key=key)
-    refused(region, "it is a symbolic link", key=f"{KEY}-link")
-    refused(region, "is no regular file", key=f"{KEY}-fifo")
-    refused(region, "directory", key=f"{KEY}-dir")
-    refused(region, "No such file", key=f"{KEY}-none")
+    refused(region, "it is a symbolic link", 500, key=f"{KEY}-link")
+    refused(region, "is no regular file", 500, key=f"{KEY}-fifo")
+    refused(region, "directory", 500, key=f"{KEY}-dir")
+    refused(region, "No such file", 500, key=f"{KEY}-none")
     if os.geteuid() == 0:
         theirs = Region("theirs", 16384, register=False)
         os.chown(theirs.path, 12345, 12345)
         os.chmod(theirs.path, 0o666)
-        refused(theirs, "belongs to user 12345")
+        refused(theirs, "belongs to user 12345", 500)
     for sizes in ({"byte_size": 0}, {"byte_size": -1}, {"byte_size": "4"}, {"byte_size": None}, {"offset": -1}, {"offset": 1.5},
                   {"byte_size": 1 << 70}):
         refused(region, "must be an integer above 0" if sizes != {"byte_size": 1 << 70} else "file's name", **sizes)
@@ -189,7 +189,11 @@ def hostile():
     grpc_infer(shape, ("r", n), {OUTPUT: None}, field(7, one.tobytes()), status=3, text="expected 0 raw input")
     assert b"CUDA shared memory is not supported" in ask("/v2/cudasharedmemory/region/r/status", code=501)
     assert json.loads(ask("/v2/cudasharedmemory/status")) == []
-    call("CudaSharedMemoryRegister", framed(b""), status=12, text="CUDA shared memory is not supported")
+    assert b"invalid args: 'byte_size'" in ask("/v2/cudasharedmemory/region/r/register", b'{"byte_size": 0}', code=400)
+    assert b"CUDA shared memory is not supported" in ask("/v2/cudasharedmemory/region/r/register", b'{"byte_size": 4}', code=501)
+    call("CudaSharedMemoryRegister", framed(field(1, "r")), status=3, text="failed to register shared memory region 'r': invalid args")
+    call("CudaSharedMemoryRegister", framed(field(2, b"\xff") + field(4, 4)), status=12, text="CUDA shared memory is not supported")
+    call("SystemSharedMemoryRegister", framed(field(1, "other") + field(2, KEY + "-none")), status=13, text=f"Unable to open shared memory region: '{KEY}-none'")
     for method in ("CudaSharedMemoryUnregister", "CudaSharedMemoryStatus"):
         call(method, framed(b""))
     ask("/v2/cudasharedmemory/unregister", b"")

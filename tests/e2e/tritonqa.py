@@ -241,6 +241,7 @@ def refused():
 
 
 async def aio_of(of, address, how):
+    from tritonclient.utils import InferenceServerException
     client = of.InferenceServerClient(address)
     page = {"as_json": True} if not how else {}
     assert await client.is_server_live() and await client.is_server_ready() and await client.is_model_ready("add_INT32")
@@ -251,6 +252,12 @@ async def aio_of(of, address, how):
     await client.get_inference_statistics("add_INT32", **page)
     await client.get_model_repository_index(**page)
     assert await client.get_trace_settings(**page) == await client.update_trace_settings(**page), page
+    for register, given in ((client.register_cuda_shared_memory, ("r" if how else "", b"", 0, 0)), (client.register_system_shared_memory, ("none", "/none", 0))):
+        try:
+            await register(*given)
+            raise AssertionError(given)
+        except InferenceServerException as error:
+            assert any(one in str(error) for one in ("invalid args", "Unable to open shared memory region: '/none'")), error
     assert "OFF" in str(await client.get_trace_settings(**page)) and "log_info" in str(await client.get_log_settings(**page))
     await client.unload_model("add_INT8")
     assert not await client.is_model_ready("add_INT8")

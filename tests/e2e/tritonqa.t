@@ -8,7 +8,7 @@ python=build/venv-gateway/bin/python
 [ -e "${WM_BUILD:-build/release}/lib/wm_openvino.so" ] || { echo "1..0 # SKIP no OpenVINO"; exit 0; }
 export WM_TIME_SCALE=10 XDG_RUNTIME_DIR=$work
 build/venv/bin/python tests/e2e/tritonqa.py files "$work" || bail "no repository"
-gateway --threads 1 --server-name triton --model-repository "$work/models" --model-control-mode explicit --load-model '*' 2>"$log" &
+gateway --threads 1 --shared-memory --server-name triton --model-repository "$work/models" --model-control-mode explicit --load-model '*' 2>"$log" &
 gateway=$!
 until_true 60 address || bail "no gateway"
 grpc=$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$log")
