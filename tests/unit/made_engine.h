@@ -75,6 +75,7 @@ typedef struct {
     atomic_int under_way[N_BATCH + 1]; /* by batch: 1 under way, 2 it was when the engine died */
     atomic_int judges;                 /* the campaign is fast: another device checks it */
     atomic_int n_judged, holds_judge;  /* its calls; they go on, and do not end */
+    atomic_int judge_lies;             /* in its call of this number, from 1; the next one fails */
     atomic_int changes;                /* it has another signature from this start on; 0: never */
 } told_t;
 enum { SEGV, EXITS, SPOILS, HANGS };
@@ -324,11 +325,16 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
                             float *scores, wm_error_t *error)
 {
     if (self == &the_judge) {
-        told->n_judged++;
+        const int judged = ++told->n_judged;
+        const bool lies = judged == told->judge_lies;
+        if (told->judge_lies && judged == told->judge_lies + 1)
+            return wm_fault (error, WM_EHOST, "the judge says no");
         for (; told->holds_judge; zclock_sleep (5))
             ++*count_here;
-        for (uint32_t i = 0; i < batch->n_hit; i++)
+        for (uint32_t i = 0; i < batch->n_hit; i++) {
             score_hit (self, batch, i, status, scores);
+            scores[i * N_OUTPUT] += lies;
+        }
         return WM_OK;
     }
     int number = (int) batch->n_wire - 100, none = 0;

@@ -310,6 +310,33 @@ static void a_check_holds_no_gpu_up (void **state)
     wm_scorer_destroy (&scorer);
 }
 
+/* A batch whose check disagrees, and which strict fp32 cannot score either, ends the process: what
+   was scored by then leaves only after it was scored and checked again.  */
+static void a_failed_check_hands_nothing_on (void **state)
+{
+    (void) state;
+    wm_error_t error = { 0 };
+    uint64_t slots;
+    strcpy (pins.precision, "fast");
+    strcpy (pins.max_error, "5e-03");
+    setenv ("WM_WATCH_SHARE", "1", 1); /* every hit */
+    told->judges = told->holds_judge = told->streams = told->judge_lies = 1;
+    wm_scorer_t *scorer = scorer_new (100 * N_HIT);
+    for (unsigned i = 0; i < 3; i++)
+        submit (scorer, i, i + 1, false);
+    wait_for (&told->n_score, 3);
+    told->holds_judge = 0;
+    assert_int_equal (next_event (scorer, &slots, &error), WM_SCORER_ENDED_MANY);
+    assert_int_equal (slots, 0x7);
+    assert_string_equal (error.text, "the judge says no");
+    assert_int_equal (told->n_judged, 2);
+    assert_int_equal (next_event (scorer, &slots, &error), WM_SCORER_READY);
+    take_results (scorer, 3);
+    assert_int_equal (told->n_judged, 5);
+    unsetenv ("WM_WATCH_SHARE");
+    wm_scorer_destroy (&scorer);
+}
+
 int main (int argc, char **argv)
 {
     if (argc > 2 && !strcmp (argv[1], WM_ENGINE_MODE))
@@ -322,6 +349,7 @@ int main (int argc, char **argv)
         cmocka_unit_test_setup (a_check_holds_nobody_up, setup),
         cmocka_unit_test_setup (what_is_ready_goes_together, setup),
         cmocka_unit_test_setup (a_check_holds_no_gpu_up, setup),
+        cmocka_unit_test_setup (a_failed_check_hands_nothing_on, setup),
     };
     return made_worker_main (argc, argv, tests);
 }
