@@ -52,7 +52,7 @@ static void show_cells (char cell[CELLS][CELL_BYTES], int rate_width)
 {
     /* the last that people look for is left out first; the bar stands without a heading */
     static const int rank[CELLS] = { 0, 1, 9, 2, 5, 6, 4, 8, 3, 7, 10 };
-    const int cell_width[CELLS] = { -14, -9, -12, 7, 5, 6, 5, 9, rate_width, 8, 12 };
+    const int cell_width[CELLS] = { -14, -9, -12, 7, 5, 6, 5, 9, rate_width, 11, 12 };
     char padded[CELLS][CELL_BYTES], line[WM_SHOW_WIDTH_MAX + 1];
     wm_show_part_t part[CELLS];
     for (int i = 0; i < CELLS; i++) {

@@ -59,15 +59,15 @@ const char *wm_show_bytes (double bytes, char text[32])
 
 const char *wm_show_time (double seconds, char text[32])
 {
-    const long s = seconds < 60 ? 0 : (long) (seconds < 1e15 ? seconds : 1e15);
-    if (seconds < 60)
+    const long s = seconds < 59.95 ? 0 : (long) (seconds < 1e15 ? seconds + 0.5 : 1e15);
+    if (seconds < 59.95)
         snprintf (text, 32, "%.1f s", seconds);
     else if (s < 3600)
-        snprintf (text, 32, "%02ld:%02ld", s / 60, s % 60);
+        snprintf (text, 32, "%ld min %ld s", s / 60, s % 60);
     else if (s < 86400)
-        snprintf (text, 32, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+        snprintf (text, 32, "%ld h %ld min", s / 3600, s / 60 % 60);
     else
-        snprintf (text, 32, "%ldd %02ld:%02ld", s / 86400, s / 3600 % 24, s / 60 % 60);
+        snprintf (text, 32, "%ld d %ld h", s / 86400, s / 3600 % 24);
     return text;
 }
 

@@ -15,8 +15,8 @@ const char *wm_show_count (int64_t n, char text[32]);                  /* 96,540
 const char *wm_show_rows (int64_t n, const char *rows, char text[64]); /* 1 hit, 2,000 windows */
 const char *wm_show_short (double n, char text[32]);                   /* 18.1k, 0.3 */
 const char *wm_show_bytes (double bytes, char text[32]);               /* 0.25 MB */
-const char *wm_show_time (double seconds, char text[32]);              /* 12.3 s, 04:12, 3d 04:12 */
-const char *wm_show_bar (double share, int width, char text[64]);      /* [####----] */
+const char *wm_show_time (double seconds, char text[32]); /* 12.3 s, 4 min 12 s, 3 h 4 min */
+const char *wm_show_bar (double share, int width, char text[64]); /* [####----] */
 
 /* Returns the columns of the terminal at `fd` as it is now; where that does not know, or `fd` is no
    terminal, COLUMNS or 80.  */

@@ -151,7 +151,7 @@ static void test_throughput (void **state)
     add (history, "rows", row (begin_s - 3600, 3600, 36000, 1));
     add (history, "rows", row (begin_s, 60, 1200, 0));
     page_has (history,
-              (const char *const[]){ "37,200 hits since 2026-11-23 06:00:00 UTC in 1:01:00",
+              (const char *const[]){ "37,200 hits since 2026-11-23 06:00:00 UTC in 1 h 1 min",
                                      "at most 20 hits/s in 1 minute", "Workers over time",
                                      "No worker has connected since the history began.",
                                      "<td class=\"n\">below 4 ms</td>", ">above 16 s<",

@@ -76,7 +76,7 @@ static void test_lists (void **state)
     has (page, "<td>&lt;b&gt;</td>"); /* the file's name is not said twice */
     has (page, "changed since it was scored");
     has (page, "no reason given");
-    has (page, "<td class=\"bad-text\">does not answer: for 01:30");
+    has (page, "<td class=\"bad-text\">does not answer: for 1 min 30 s");
     has (page, "its producer is lost");
     has (page, "<p class=\"bad-text\">SCORES DIFFER: x and &lt;y&gt;");
     has (page, "it's &lt;gone&gt;. The broker answered");

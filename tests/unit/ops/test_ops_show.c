@@ -13,6 +13,23 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+static void durations (void **state)
+{
+    (void) state;
+    static const struct {
+        double seconds;
+        const char *text;
+    } rows[] = { { 0, "0.0 s" },         { 12.34, "12.3 s" },      { 59.94, "59.9 s" },
+                 { 59.96, "1 min 0 s" }, { 63, "1 min 3 s" },      { 3599, "59 min 59 s" },
+                 { 8088, "2 h 14 min" }, { 86399, "23 h 59 min" }, { 86400, "1 d 0 h" },
+                 { 243360, "2 d 19 h" } };
+    char text[32];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal (wm_show_time (rows[i].seconds, text), rows[i].text);
+    assert_string_equal (wm_show_short (0.28, text), "0.3");
+    assert_string_equal (wm_show_short (0, text), "0");
+}
+
 static void fits (int width, const char *want)
 {
     char line[WM_SHOW_WIDTH_MAX + 1];
@@ -95,8 +112,8 @@ static void test_classes (void **state)
 
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (test_fit), cmocka_unit_test (test_rows),
-                                        cmocka_unit_test (test_width),
+    const struct CMUnitTest tests[] = { cmocka_unit_test (durations), cmocka_unit_test (test_fit),
+                                        cmocka_unit_test (test_rows), cmocka_unit_test (test_width),
                                         cmocka_unit_test (test_classes) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
