@@ -91,8 +91,8 @@ CREATE TABLE counter (
     sum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- A row per minute of the last week and per hour before (schema/wm_history.h). begin_s 0: results whose
--- time is not known. span_s: 60 or 3600. A step of a batch: how many took it, for how many milliseconds
+-- A row per second of the last two hours, per minute of the last week and per hour before (schema/wm_history.h).
+-- begin_s 0: results whose time is not known. span_s: 1, 60 or 3600. A step of a batch: how many took it, for how many milliseconds
 -- together, and how many took less than 1, 2, 4 ... ms, the last all above.
 CREATE TABLE minute (
     begin_s INTEGER PRIMARY KEY,
@@ -228,7 +228,7 @@ SELECT w.id,
        nullif (w.why, '') AS dismissed_because
   FROM worker w LEFT JOIN signature s ON s.id = w.signature;
 
--- A row per minute of the last week and per hour before. Mean times of a batch in milliseconds.
+-- A row per second of the last two hours, per minute of the last week and per hour before. Mean times of a batch in milliseconds.
 CREATE VIEW rates AS
 SELECT CASE WHEN begin_s > 0 THEN datetime (begin_s, 'unixepoch') END AS begin,
        span_s AS seconds,

@@ -1,7 +1,7 @@
-/* wm_history.h - what happened in a campaign, minute by minute, and the times of its workers.
+/* wm_history.h - what happened in a campaign, second by second, and the times of its workers.
 
-   The ledger keeps it (schema/ledger.sql): a row per minute for the last week and per hour before,
-   and a row per session of a worker. Hits and batches are counted where their results enter the
+   The ledger keeps it (schema/ledger.sql): a row per second for the last two hours, per
+   minute for the last week and per hour before, and a row per session of a worker. Hits and batches are counted where their results enter the
    ledger, in the same transaction, so that they are exact whatever is killed; all else is sampled
    from the core, twice a second while there is work, and a kill loses what came after the last
    commit.
@@ -69,7 +69,7 @@ typedef struct {
 void wm_tally_add (wm_tally_t *self, const wm_tally_t *more);
 void wm_tally_less (wm_tally_t *self, const wm_tally_t *other);
 
-/* A minute, or an hour.  */
+/* A second, a minute, or an hour.  */
 typedef struct {
     int64_t begin_s; /* Unix time; 0: results whose time is not known */
     uint32_t span_s;

@@ -54,7 +54,7 @@ size_t wm_ledger_pending (const wm_ledger_t *self);
 
 /* ---- history (wm_history.h) ------------------------------------------------------------------ */
 
-/* Adds what happened since the last call to the minute of this Unix time, for the next commit;
+/* Adds what happened since the last call to the second of this Unix time, for the next commit;
    hits, batches and held ones are those of records applied and of `more`. Nothing at all, and no
    worker: no row.  */
 void wm_ledger_add_minute (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *more,
@@ -63,7 +63,7 @@ void wm_ledger_add_minute (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *
 /* Puts a worker's session, new or changed, into the next commit.  */
 void wm_ledger_put_span (wm_ledger_t *self, const wm_worker_span_t *span);
 
-/* Returns whether a minute has ended, or a worker's session changed, since the last commit.  */
+/* Returns whether a minute's seconds have ended, or a worker's session changed, since the last commit.  */
 bool wm_ledger_owes_history (const wm_ledger_t *self);
 
 /* Call `take` with the rows from `from` on, in their order, committed or not, until it returns

@@ -1,8 +1,9 @@
-/* wm_ledger_history.c - the rows of the history: minutes, hours, sessions of workers.
+/* wm_ledger_history.c - the rows of the history: seconds, minutes, hours, sessions
+   of workers.
 
    Hits and batches come from records as they are applied, so that a row and the progress that it
    belongs to go into one transaction: what a kill takes, the replay of the journal counts again, in
-   the last minute that is known, or, in a ledger without one, at begin_s 0. A ledger that is made
+   the last second that is known, or, in a ledger without one, at begin_s 0. A ledger that is made
    again from the journal keeps the rows of the damaged one that are sound; the replay then counts
    nothing, since those rows have it. What the rows that were damaged had, as far as the ledger
    knows of more hits than the others count, goes to begin_s 0.  */
@@ -14,10 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SECOND_S 1
 #define MINUTE_S 60
 #define HOUR_S 3600
-#define WEEK_S (7 * 24 * HOUR_S)
-#define ENDED_MAX 1440  /* minutes that wait for a full disk; more go into the last of them */
+#define DAY_S (24 * HOUR_S)
+#define SECONDS_FOR_S (2 * HOUR_S)
+#define MINUTES_FOR_S (7 * DAY_S)
+#define ENDED_MAX 3600  /* rows that wait for a full disk; more go into the last of them */
+#define ENDED_OWED 60   /* of them are worth a commit of their own */
 #define SPANS_MAX 20000 /* sessions of workers that are kept */
 
 bool wm_ledger_is_of_history (const char *counter)
@@ -110,7 +115,7 @@ static void turn_to (wm_ledger_t *self, int64_t begin_s)
     else if (is_owed)
         wm_tally_add (&history->ended[history->n_ended - 1].tally, &history->now.tally);
     forget_records (self);
-    history->now = (wm_minute_t){ .begin_s = begin_s, .span_s = MINUTE_S };
+    history->now = (wm_minute_t){ .begin_s = begin_s, .span_s = SECOND_S };
     history->is_changed = false;
     for (size_t i = 0; i < history->n_ended; i++) /* the clock was set back */
         if (history->ended[i].begin_s == begin_s) {
@@ -130,7 +135,7 @@ void wm_ledger_add_minute (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *
                            uint32_t n_worker, uint64_t journal_bytes)
 {
     history_t *history = &self->history;
-    const int64_t begin_s = unix_s - unix_s % MINUTE_S;
+    const int64_t begin_s = unix_s;
     bool is_anything = n_worker != 0;
     for (int i = 0; i < WM_N_COUNT; i++)
         is_anything |= i != WM_COUNT_UP_MS && i != WM_COUNT_CPU_MS && more->count[i];
@@ -197,7 +202,7 @@ void wm_ledger_replay_counted (wm_ledger_t *self, uint64_t n_more)
 
 bool wm_ledger_owes_history (const wm_ledger_t *self)
 {
-    return self->history.n_ended || self->history.n_span;
+    return self->history.n_ended >= ENDED_OWED || self->history.n_span;
 }
 
 uint64_t wm_ledger_spans_dropped (const wm_ledger_t *self)
@@ -263,18 +268,19 @@ static int get_number (wm_ledger_t *self, const char *select, int64_t limit, int
     return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-/* Makes one row of those of an hour.  */
-static int fold_hour (wm_ledger_t *self, int64_t hour_s)
+/* Makes one row of those that begin within so many seconds.  */
+static int fold_rows (wm_ledger_t *self, int64_t begin_s, uint32_t span_s)
 {
-    wm_minute_t sum = { .begin_s = hour_s, .span_s = HOUR_S }, minute;
+    wm_minute_t sum = { .begin_s = begin_s, .span_s = span_s }, minute;
     sqlite3_stmt *statement = NULL;
     char text[160];
     int code = sqlite3_prepare_v2 (
-        self->db, WM_LEDGER_MINUTES " WHERE begin_s >= ?1 AND begin_s < ?1 + 3600 ORDER BY begin_s",
+        self->db, WM_LEDGER_MINUTES " WHERE begin_s >= ?1 AND begin_s < ?1 + ?2 ORDER BY begin_s",
         -1, &statement, NULL);
     if (code != SQLITE_OK)
         return code;
-    sqlite3_bind_int64 (statement, 1, hour_s);
+    sqlite3_bind_int64 (statement, 1, begin_s);
+    sqlite3_bind_int64 (statement, 2, span_s);
     while ((code = sqlite3_step (statement)) == SQLITE_ROW) {
         if (!get_minute (statement, &minute)) {
             code = SQLITE_CORRUPT;
@@ -289,33 +295,42 @@ static int fold_hour (wm_ledger_t *self, int64_t hour_s)
     if (code != SQLITE_DONE)
         return code;
     snprintf (text, sizeof text, "DELETE FROM minute WHERE begin_s >= %lld AND begin_s < %lld",
-              (long long) hour_s, (long long) hour_s + HOUR_S);
+              (long long) begin_s, (long long) begin_s + span_s);
     code = sqlite3_exec (self->db, text, NULL, NULL, NULL);
     return code == SQLITE_OK ? put_minute (self, &sum) : code;
 }
 
-/* Makes hours of the minutes that are a week old, a few hours at a time.  */
-static int fold (wm_ledger_t *self)
+/* Makes rows of span_s of those of `of_s` that are for_s old, those of a day at a time.  */
+static int fold_to (wm_ledger_t *self, int64_t *folded_s, uint32_t span_s, uint32_t of_s,
+                    int64_t for_s)
 {
-    history_t *history = &self->history;
-    const int64_t limit_s = history->now.begin_s - WEEK_S - history->now.begin_s % HOUR_S;
+    const int64_t now_s = self->history.now.begin_s, limit_s = now_s - for_s - now_s % span_s;
     int code = SQLITE_OK;
-    if (limit_s <= history->folded_s)
+    char select[160];
+    if (limit_s <= *folded_s)
         return SQLITE_OK;
-    for (int i = 0; i < 24 && code == SQLITE_OK; i++) {
+    snprintf (select, sizeof select,
+              "SELECT min (begin_s) FROM minute WHERE span_s = %u AND begin_s > 0 AND begin_s < ?1",
+              of_s);
+    for (uint32_t i = 0; i < DAY_S / span_s && code == SQLITE_OK; i++) {
         int64_t first_s;
-        code = get_number (
-            self,
-            "SELECT min (begin_s) FROM minute WHERE span_s = 60 AND begin_s > 0 AND begin_s < ?1",
-            limit_s, &first_s);
+        code = get_number (self, select, limit_s, &first_s);
         if (code == SQLITE_DONE) {
-            history->folded_s = limit_s;
+            *folded_s = limit_s;
             return SQLITE_OK;
         }
         if (code == SQLITE_OK)
-            code = fold_hour (self, first_s - first_s % HOUR_S);
+            code = fold_rows (self, first_s - first_s % span_s, span_s);
     }
     return code;
+}
+
+/* Seconds become minutes, and minutes hours.  */
+static int fold (wm_ledger_t *self)
+{
+    int64_t *folded_s = self->history.folded_s;
+    const int code = fold_to (self, &folded_s[0], MINUTE_S, SECOND_S, SECONDS_FOR_S);
+    return code == SQLITE_OK ? fold_to (self, &folded_s[1], HOUR_S, MINUTE_S, MINUTES_FOR_S) : code;
 }
 
 static int drop_spans (wm_ledger_t *self)
@@ -340,7 +355,7 @@ int wm_ledger_put_history (wm_ledger_t *self)
     history_t *history = &self->history;
     wm_minute_t now = history->now;
     int code = SQLITE_OK;
-    now.span_s = now.span_s ? now.span_s : MINUTE_S;
+    now.span_s = now.span_s ? now.span_s : SECOND_S;
     add_records (self, &now);
     for (size_t i = 0; i < history->n_ended && code == SQLITE_OK; i++)
         code = put_minute (self, &history->ended[i]);
@@ -358,7 +373,7 @@ void wm_ledger_history_committed (wm_ledger_t *self)
     history_t *history = &self->history;
     add_records (self, &history->now);
     forget_records (self);
-    history->now.span_s = history->now.span_s ? history->now.span_s : MINUTE_S;
+    history->now.span_s = history->now.span_s ? history->now.span_s : SECOND_S;
     history->is_changed = false;
     history->n_ended = history->n_span = 0;
 }
@@ -384,7 +399,7 @@ static wm_minute_t *uncommitted (const wm_ledger_t *self, size_t *n)
     if (history->is_changed || history->n_batch || history->n_held) {
         minute[*n] = history->now;
         add_records (self, &minute[*n]);
-        minute[*n].span_s = history->now.span_s ? history->now.span_s : MINUTE_S;
+        minute[*n].span_s = history->now.span_s ? history->now.span_s : SECOND_S;
         ++*n;
     }
     qsort (minute, *n, sizeof *minute, by_begin);

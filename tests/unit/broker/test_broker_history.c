@@ -109,7 +109,7 @@ static void nothing_happens (void **state)
     assert_int_equal (seen.n, 0);
     assert_false (wm_ledger_owes_history (ledger));
     minute (BEGIN_S + 60, 0);
-    wm_ledger_add_minute (ledger, BEGIN_S + 70, &served, 0, 0); /* of a minute that has a row */
+    wm_ledger_add_minute (ledger, BEGIN_S + 60, &served, 0, 0); /* of a second that has a row */
     wm_ledger_add_minute (ledger, BEGIN_S + 130, &served, 0, 0);
     look ();
     assert_int_equal (seen.n, 1);
@@ -145,7 +145,7 @@ static void clock_set_back (void **state)
     }
 }
 
-/* Minutes of a week, hours before; a year is below 20 MB.  */
+/* A row each minute: it becomes an hour after a week; a year is below 20 MB.  */
 static void a_year (void **state)
 {
     (void) state;
@@ -172,6 +172,27 @@ static void a_year (void **state)
     printf ("history: %zu rows, %.0f bytes a row\n", seen.n, file_bytes / (double) seen.n);
     assert_true (row_bytes > 100);
     assert_true (file_bytes / (double) seen.n * (7 * 1440 + 60 + 358 * 24) < 20e6);
+}
+
+/* Seconds for two hours; before them minutes, with all that the seconds had.  */
+static void seconds (void **state)
+{
+    (void) state;
+    start ();
+    campaign ();
+    for (unsigned i = 0; i < 3 * 3600; i++) {
+        minute (BEGIN_S + i, 1);
+        if (i % 60 == 59)
+            commit ();
+    }
+    look ();
+    assert_int_equal (seen.fail, 3 * 3600);
+    assert_in_range (seen.n, 7200 + 60, 7260 + 60);
+    assert_int_equal (seen.row[0].begin_s, BEGIN_S);
+    assert_int_equal (seen.row[0].span_s, 60);
+    assert_int_equal (seen.row[0].tally.count[WM_COUNT_FAIL], 60);
+    assert_int_equal (seen.row[7].begin_s, BEGIN_S + 7 * 60);
+    assert_true ((double) wm_ledger_bytes (ledger) < 6e6);
 }
 
 static void many_workers (void **state)
@@ -238,24 +259,24 @@ static void damage (void **state)
     assert_int_equal (seen.row[0].begin_s, 0);
 }
 
-/* A disk that stays full: minutes wait, and then make up one row; nothing is lost.  */
+/* A disk that stays full: rows wait, and then make up one; nothing is lost.  */
 static void full_disk (void **state)
 {
     (void) state;
     start ();
     campaign ();
-    for (int i = 0; i < 2000; i++)
+    for (int i = 0; i < 4000; i++)
         minute (BEGIN_S + 60 * i, 1);
     look ();
-    assert_int_equal (seen.fail, 2000);
-    assert_int_equal (seen.n, 1441);
+    assert_int_equal (seen.fail, 4000);
+    assert_int_equal (seen.n, 3601);
     for (uint64_t i = 0; i < 20007; i++) {
         const wm_worker_span_t span = span_of (i + 1);
         wm_ledger_put_span (ledger, &span);
     }
     commit ();
     look ();
-    assert_int_equal (seen.fail, 2000);
+    assert_int_equal (seen.fail, 4000);
     assert_int_equal (seen.n_span, 20000);
     assert_string_equal (seen.span[0].label, "host/8");
 }
@@ -359,9 +380,9 @@ static void every_column (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = { TEST (kills),          TEST (nothing_happens),
-                                        TEST (clock_set_back), TEST (a_year),
-                                        TEST (many_workers),   TEST (damage),
-                                        TEST (full_disk),      TEST (pages),
-                                        TEST (every_column) };
+                                        TEST (clock_set_back), TEST (seconds),
+                                        TEST (a_year),         TEST (many_workers),
+                                        TEST (damage),         TEST (full_disk),
+                                        TEST (pages),          TEST (every_column) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
