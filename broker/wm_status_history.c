@@ -85,11 +85,11 @@ static bool print_worker (void *argument, const wm_worker_span_t *span)
     if (!has_room (self, span->id))
         return false;
     json_t *row = json_pack (
-        "{s:o, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "worker", tamed (span->label),
-        "signature", tamed (span->signature), "device", tamed (span->device), "connected",
-        !span->has_ended && self->epoch && span->id >> 32 == self->epoch, "from_s",
-        (json_int_t) span->from_s, "to_s", (json_int_t) span->to_s, "batches",
-        (json_int_t) span->batches, "hits", (json_int_t) span->hits, "busy_s",
+        "{s:o, s:o, s:o, s:b, s:b, s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "worker",
+        tamed (span->label), "signature", tamed (span->signature), "device", tamed (span->device),
+        "connected", !span->has_ended && self->epoch && span->id >> 32 == self->epoch, "ended",
+        span->has_ended, "from_s", (json_int_t) span->from_s, "to_s", (json_int_t) span->to_s,
+        "batches", (json_int_t) span->batches, "hits", (json_int_t) span->hits, "busy_s",
         (double) span->busy_ms / 1e3, "cpu_s",
         span->cpu_ms < 0 ? json_null () : json_real ((double) span->cpu_ms / 1e3), "why",
         tamed (span->why));

@@ -236,6 +236,7 @@ struct session_t {
     uint8_t instance[16];
     uint32_t tag; /* of the instance, never 0 */
     char label[64];
+    bool is_gone; /* idle, and lost */
     int64_t opened_ms, heard_ms, sent_ms, lost_ms;
     char report[WM_TEXT_BYTES_MAX + 1]; /* of heartbeats: its GPU, or what a producer waits for */
     wm_wait_t wait;                     /* that it reports */

@@ -112,6 +112,7 @@ void wm_core_session_end (wm_core_t *self, session_t *session, bool blame)
 void wm_core_session_lose (wm_core_t *self, session_t *session)
 {
     if (session->state != SESSION_LIVE || session->role != WM_ROLE_WORKER || !session->n_lease) {
+        session->is_gone = true;
         wm_core_session_end (self, session, false);
         return;
     }

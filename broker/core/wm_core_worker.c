@@ -84,7 +84,9 @@ wm_core_worker_t wm_core_worker_of (const wm_core_t *self, const session_t *work
         .session = worker->id,
         .label = worker->label,
         .signature = worker->signature ? self->arithmetic.signature[worker->signature - 1] : "",
-        .why = worker->why,
+        .why = *worker->why                                       ? worker->why
+               : worker->is_gone || worker->state == SESSION_LOST ? "lost: it went without a word"
+                                                                  : "",
         .health = worker->report,
         .age_ms = self->now_ms - worker->opened_ms,
         .busy_ms = worker->busy_ms + (worker->n_lease ? self->now_ms - worker->busy_since_ms : 0),

@@ -63,7 +63,8 @@ void wm_ledger_add_minute (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *
 /* Puts a worker's session, new or changed, into the next commit.  */
 void wm_ledger_put_span (wm_ledger_t *self, const wm_worker_span_t *span);
 
-/* Returns whether a minute's seconds have ended, or a worker's session changed, since the last commit.  */
+/* Returns whether a minute of rows has ended, or a worker's session changed, since the last
+   commit.  */
 bool wm_ledger_owes_history (const wm_ledger_t *self);
 
 /* Call `take` with the rows from `from` on, in their order, committed or not, until it returns

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TIME_MOST 1e11  /* Unix time of a broken broker */
 #define COUNT_MOST 1e14 /* sums of all rows fit 64 bits, whatever a peer sends */
 
 const struct wm_history_query_step_t wm_history_query_step[WM_HISTORY_QUERY_STEPS] = {
@@ -143,6 +144,7 @@ bool wm_history_query_take_workers (wm_history_query_t *self, const json_t *hist
             .device = wm_ask_text (one, "device"),
             .why = wm_ask_text (one, "why"),
             .connected = json_is_true (json_object_get (one, "connected")),
+            .has_ended = json_is_true (json_object_get (one, "ended")),
             .from_s = number (json_object_get (one, "from_s")),
             .to_s = number (json_object_get (one, "to_s")),
             .batches = number (json_object_get (one, "batches")),
@@ -228,7 +230,8 @@ void wm_history_query_sum (const wm_history_query_t *self, double from_s,
 void wm_history_query_spread (const wm_history_query_t *self, double from_s, double width_s,
                               wm_history_query_part_t *part, size_t n)
 {
-    memset (part, 0, n * sizeof *part);
+    for (size_t k = 0; k < n; k++)
+        part[k] = (wm_history_query_part_t){ .width_s = width_s };
     for (size_t i = 0; i < self->n_row; i++) {
         const wm_history_query_row_t *row = &self->row[i];
         double first_s, last_s;
@@ -248,7 +251,25 @@ void wm_history_query_spread (const wm_history_query_t *self, double from_s, dou
 
 double wm_history_query_rate (const wm_history_query_part_t *part)
 {
-    return part->up_s > 0 ? part->hits / part->up_s : -1;
+    return part->up_s > 0 ? part->hits / part->width_s : -1;
+}
+
+void wm_history_query_work (const wm_history_query_t *self, wm_history_query_work_t *work)
+{
+    *work = (wm_history_query_work_t){ 0 };
+    for (size_t i = 0; i < self->n_row; i++) {
+        const wm_history_query_row_t *row = &self->row[i];
+        double first_s, last_s;
+        if ((row->hits <= 0 && row->busy_s <= 0) || row->begin_s > TIME_MOST)
+            continue;
+        served (self, i, &first_s, &last_s);
+        work->from_s = work->from_s > 0 ? work->from_s : first_s;
+        work->to_s = last_s;
+        work->worked_s += row->up_s; /* of a second it may be more or less than one */
+        work->hits += row->hits;
+        work->workers_max = fmax (work->workers_max, row->workers_max);
+    }
+    work->hits_s = work->worked_s > 0 ? work->hits / work->worked_s : 0;
 }
 
 /* ---- latencies ------------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ typedef struct {
     double n, sum_s, bin[WM_HISTORY_QUERY_BINS];
 } wm_history_query_latency_t;
 
-/* A minute, an hour, or a sum of them.  */
+/* A second, a minute, an hour, or a sum of them.  */
 typedef struct {
 #define WM_HISTORY_QUERY_MEMBER(name) double name;
     WM_HISTORY_QUERY_COUNTS (WM_HISTORY_QUERY_MEMBER)
@@ -56,7 +56,7 @@ double wm_history_query_fault_of (const wm_history_query_row_t *row, size_t faul
 /* A process of a worker; texts are lent by the history.  */
 typedef struct {
     const char *label, *signature, *device, *why; /* why "": nothing to report */
-    bool connected;
+    bool connected, has_ended; /* neither: its broker ended first */
     double from_s, to_s, batches, hits, busy_s;
     double cpu_s; /* below 0: not reported */
 } wm_history_query_worker_t;
@@ -98,13 +98,21 @@ void wm_history_query_sum (const wm_history_query_t *self, double from_s,
 /* Spreads the rows, each evenly over the seconds in which a broker served, over parts (n) that are
    `width_s` long.  */
 typedef struct {
-    double hits, up_s, busy_s, workers_max;
+    double width_s, hits, up_s, busy_s, workers_max;
 } wm_history_query_part_t;
 void wm_history_query_spread (const wm_history_query_t *self, double from_s, double width_s,
                               wm_history_query_part_t *part, size_t n);
 
-/* Returns hits/s while a broker served; below 0: none did.  */
+/* Returns hits/s over the part's width, so that the area under rates is hits; below 0: no broker
+   served.  */
 double wm_history_query_rate (const wm_history_query_part_t *part);
+
+/* The rate of a campaign, wherever one is shown: its hits by the time in which workers had batches;
+   from_s 0: nothing was scored yet.  */
+typedef struct {
+    double from_s, to_s, worked_s, hits, hits_s, workers_max;
+} wm_history_query_work_t;
+void wm_history_query_work (const wm_history_query_t *self, wm_history_query_work_t *work);
 
 /* Returns how long at most this share of the batches took for a step, the upper end of a bin, in
    seconds; INFINITY: longer than the last; 0: no batch.  */

@@ -273,12 +273,12 @@ static void put_graphs (FILE *out, const wm_top_campaign_t *campaign,
     wm_history_query_t whole = *past;
     whole.made_s = wm_ask_real (campaign->status, "campaign.submitted");
     const double now_s = (double) time (NULL), begin_s = wm_history_query_begin (&whole);
-    const wm_top_did_t *did = &campaign->did;
+    const wm_history_query_work_t *did = &campaign->did;
     wm_ask_rows_s (campaign->status, 30, per_s);
     wm_live_begin (out, "rate", "Rate", true);
     fputs ("<div class=\"graphs\">\n", out);
     put_graph (out, "minutes", "Rate, last 15 minutes", "15 minutes before",
-               did->from_s ? date_of ((double) did->to_s, to) : "now", per_s, campaign->rate,
+               did->from_s > 0 ? date_of (did->to_s, to) : "now", per_s, campaign->rate,
                WM_TOP_BUCKETS);
     if (begin_s > 0) {
         wm_history_query_spread (&whole, begin_s, (now_s - begin_s) / PARTS, part, PARTS);

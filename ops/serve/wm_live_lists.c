@@ -296,17 +296,20 @@ void wm_live_latencies (FILE *out, const wm_history_query_t *past)
 void wm_live_faults (FILE *out, const json_t *s, const wm_history_query_t *past)
 {
     char n[32];
-    wm_history_query_row_t sum;
+    wm_history_query_row_t sum, all;
     wm_history_query_sum (past, (double) time (NULL) - HOUR_S, &sum);
+    wm_history_query_sum (past, 0, &all);
     wm_live_begin (out, "faults", "Faults", true);
     begin_table (out, "faults", "short", "What|#Last hour|#In all",
                  "nothing is lost by these: what failed is scored again, or held");
     for (size_t i = 0; i < WM_HISTORY_QUERY_FAULTS; i++) {
         const char *path = wm_history_query_fault[i].path;
-        const double recent = wm_history_query_fault_of (&sum, i);
+        const double recent = wm_history_query_fault_of (&sum, i),
+                     ever =
+                         past->n_row ? wm_history_query_fault_of (&all, i) : wm_ask_real (s, path);
         fprintf (out, "<tr><th scope=\"row\">%s</th>", wm_history_query_fault[i].what);
         put_number (out, "", recent, wm_show_count ((int64_t) recent, n));
-        put_number (out, "", wm_ask_real (s, path), wm_show_count (wm_ask_int (s, path), n));
+        put_number (out, "", ever, wm_show_count ((int64_t) ever, n));
         fputs ("</tr>\n", out);
     }
     end_table (out);

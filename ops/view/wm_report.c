@@ -42,6 +42,15 @@ static const char *date_of (double unix_s, char text[32])
     return text;
 }
 
+/* When a row of the history begins, as exactly as its length lets it.  */
+static const char *begin_of (const wm_history_query_row_t *row, char text[32])
+{
+    date_of (row->begin_s, text);
+    if (row->span_s >= 60 && *text != '?')
+        strcpy (text + 16, " UTC");
+    return text;
+}
+
 static const char *rows_of (const json_t *status, char text[32])
 {
     snprintf (text, 32, "%.31s", wm_ask_rows (status));
@@ -71,15 +80,16 @@ static void put_count_cell (FILE *out, double n)
 
 /* ---- over time ------------------------------------------------------------------------------- */
 
-static void cover (const wm_report_t *self, bool has_rows, double *from_s, double *to_s)
+/* The time that all pictures over time show.  */
+static void cover (const wm_report_t *self, double *from_s, double *to_s)
 {
     const wm_history_query_t *h = &self->history;
     const double now_s = (double) self->now_s;
     *from_s = HUGE_VAL;
     *to_s = 0;
-    if (has_rows && h->n_row) {
+    if (h->n_row) {
         const wm_history_query_row_t *last = &h->row[h->n_row - 1];
-        *from_s = h->row->begin_s;
+        *from_s = wm_history_query_begin (h);
         *to_s = last->begin_s + last->span_s;
     }
     for (size_t i = 0; i < h->n_worker; i++) {
@@ -94,15 +104,20 @@ typedef struct {
     uint32_t n;
     uint64_t rate[BINS_MAX], workers[BINS_MAX];
     uint64_t busy[BINS_MAX]; /* in parts of a worker: an average is no whole number */
+    bool is_idle[BINS_MAX];  /* no broker served, or no worker had a batch: a pause, too */
+    double lost[BINS_MAX], held[BINS_MAX];
 } over_time_t;
 
-/* Chooses bins as wide as minutes, hours or days are, from a multiple of their width.  */
-static void choose_bins (over_time_t *self, double from_s, double to_s)
+/* Chooses bins as wide as seconds, minutes, hours or days are, from a multiple of their width.  */
+static void choose_bins (const wm_report_t *report, over_time_t *self)
 {
-    static const double width[] = { 60,   120,   300,   600,   900,   1800,   3600,
-                                    7200, 10800, 21600, 43200, 86400, 172800, 604800 };
+    static const double width[] = { 1,     2,     5,     10,    15,     30,    60,
+                                    120,   300,   600,   900,   1800,   3600,  7200,
+                                    10800, 21600, 43200, 86400, 172800, 604800 };
     const size_t n = sizeof width / sizeof *width;
+    double from_s, to_s;
     size_t k = 0;
+    cover (report, &from_s, &to_s);
     while (k + 1 < n && (to_s - from_s) / width[k] > BINS_MAX - 1)
         k++;
     self->width_s = width[k];
@@ -122,7 +137,48 @@ static void fill_bins (over_time_t *self, const wm_history_query_t *history)
         self->rate[b] = whole (fmax (0, wm_history_query_rate (&part[b])));
         self->busy[b] = whole (BUSY_PARTS * part[b].busy_s / up_s);
         self->workers[b] = (uint64_t) part[b].workers_max;
+        self->is_idle[b] = part[b].hits <= 0 && part[b].busy_s <= 0;
     }
+    for (size_t i = 0; i < history->n_row; i++) {
+        const wm_history_query_row_t *row = &history->row[i];
+        const double at = floor ((row->begin_s - self->from_s) / self->width_s);
+        if (at < 0 || at >= self->n)
+            continue;
+        self->lost[(uint32_t) at] += row->lost;
+        self->held[(uint32_t) at] += row->held;
+    }
+}
+
+/* What happened, over the whole height of a picture.  */
+static void draw_marks (const over_time_t *self, wm_svg_t *plot)
+{
+    for (uint32_t b = 0; b < self->n; b++) {
+        const double x = self->from_s + b * self->width_s, to = plot->y.to;
+        if (self->is_idle[b])
+            wm_svg_bar (plot, x, x + self->width_s, 0, to, GREY, 0.2);
+        if (self->lost[b] > 0)
+            wm_svg_line (plot, x, 0, x, to, RED, false);
+        if (self->held[b] > 0)
+            wm_svg_line (plot, x, 0, x, to, GOLD, false);
+    }
+    wm_svg_legend (plot,
+                   (const wm_svg_entry_t[]){
+                       { .text = "no worker had a batch", .colour = GREY, .is_filled = true },
+                       { .text = "a worker was lost", .colour = RED },
+                       { .text = "a batch was held", .colour = GOLD } },
+                   3);
+}
+
+/* "5 s", "1 minute", "2 h".  */
+static const char *width_of (double width_s, char text[32])
+{
+    if (width_s < 60)
+        snprintf (text, 32, "%.0f s", width_s);
+    else if (width_s < 3600)
+        snprintf (text, 32, "%.0f minute%s", width_s / 60, width_s > 60 ? "s" : "");
+    else
+        snprintf (text, 32, "%.0f h", width_s / 3600);
+    return text;
 }
 
 static uint64_t most_of (const uint64_t *count, uint32_t n)
@@ -152,7 +208,7 @@ static wm_svg_t plot_over_time (const over_time_t *self, FILE *out, const char *
 
 static void draw_rate (over_time_t *self, const json_t *status, FILE *out)
 {
-    char about[160], n[32], title[64], unit[64], per_s[32];
+    char about[160], n[32], title[64], unit[64], per_s[32], width[32];
     const uint64_t most = most_of (self->rate, self->n);
     const bool is_thousand = most >= 100000;
     for (uint32_t b = 0; b < self->n && is_thousand; b++)
@@ -160,15 +216,15 @@ static void draw_rate (over_time_t *self, const json_t *status, FILE *out)
     snprintf (title, sizeof title, "%s scored per second", rows_of (status, n));
     snprintf (unit, sizeof unit, "%s%s", is_thousand ? "thousand " : "",
               wm_ask_rows_s (status, 30, per_s));
-    snprintf (about, sizeof about, "at most %s %s in %.0f minute%s",
-              wm_page_count ((int64_t) most, n), per_s, self->width_s / 60,
-              self->width_s > 60 ? "s" : "");
+    snprintf (about, sizeof about, "at most %s %s in %s", wm_page_count ((int64_t) most, n), per_s,
+              width_of (self->width_s, width));
     fputs ("<figure class=\"wide\">", out);
     wm_svg_t plot =
         plot_over_time (self, out, title, about, unit, is_thousand ? (most + 500) / 1000 : most);
     wm_svg_histogram (&plot, self->rate, self->n, BLUE, true);
+    draw_marks (self, &plot);
     wm_svg_end (&plot);
-    wm_page_put (out, "figcaption", "%s in which a broker served the campaign: %s.", title, about);
+    wm_page_put (out, "figcaption", "%s: %s. The area under it is what was scored.", title, about);
     fputs ("</figure>\n", out);
 }
 
@@ -198,27 +254,22 @@ static void put_throughput (const wm_report_t *self, FILE *out)
 {
     const wm_history_query_t *h = &self->history;
     const char *rows = wm_ask_rows (self->status);
-    char hits[64], up[32], rate[32], from[32], per_s[32];
-    wm_history_query_row_t sum;
-    wm_history_query_sum (h, 0, &sum);
+    char hits[64], up[32], rate[32], from[32], to[32], per_s[32];
+    wm_history_query_work_t work;
+    wm_history_query_work (h, &work);
     fputs ("<section><h2>Throughput</h2>\n", out);
     if (!h->n_row)
         wm_page_put (out, "p", "%s", no_history (self));
     else {
-        wm_page_put (out, "p", "%s since %s in %s in which a broker served the campaign: %s %s.",
-                     wm_show_rows ((int64_t) sum.hits, rows, hits), date_of (sum.begin_s, from),
-                     wm_show_time (sum.up_s, up),
-                     wm_page_count (sum.up_s > 0 ? (int64_t) whole (sum.hits / sum.up_s) : 0, rate),
-                     wm_ask_rows_s (self->status, 30, per_s));
+        wm_page_put (out, "p", "%s from %s to %s: %s %s in the %s in which workers had batches.",
+                     wm_show_rows ((int64_t) work.hits, rows, hits), date_of (work.from_s, from),
+                     date_of (work.to_s, to), wm_page_count ((int64_t) whole (work.hits_s), rate),
+                     wm_ask_rows_s (self->status, 30, per_s), wm_show_time (work.worked_s, up));
         if (h->hits_before > 0)
             wm_page_put (out, "p", "Scored at times that are not known: %s.",
                          wm_show_rows ((int64_t) h->hits_before, rows, hits));
-    }
-    if (h->n_row > 1) {
         over_time_t bins = { 0 };
-        double from_s, to_s;
-        cover (self, true, &from_s, &to_s);
-        choose_bins (&bins, sum.begin_s, to_s);
+        choose_bins (self, &bins);
         fill_bins (&bins, h);
         draw_rate (&bins, self->status, out);
         draw_workers_over_time (&bins, out);
@@ -335,7 +386,7 @@ static void put_faults (const wm_report_t *self, FILE *out)
         snprintf (last, sizeof last, "-");
         for (size_t i = 0; i < h->n_row; i++)
             if (wm_history_query_fault_of (&h->row[i], k) > 0) {
-                date_of (h->row[i].begin_s, last);
+                begin_of (&h->row[i], last);
                 if (*first == '-')
                     memcpy (first, last, sizeof first);
             }
@@ -458,12 +509,12 @@ static void draw_shades (const gantt_t *self, const uint32_t *row_of, wm_svg_t *
 static void draw_gantt (const wm_report_t *self, gantt_t *gantt, FILE *out)
 {
     char about[200];
-    double from_s, to_s;
+    over_time_t bins = { 0 };
     uint32_t *row_of = calloc (gantt->n, sizeof *row_of);
     if (!row_of)
         return;
     choose_rows (gantt, row_of);
-    cover (self, self->history.n_row > 1, &from_s, &to_s); /* as the pictures above */
+    choose_bins (self, &bins); /* as the pictures above */
     const bool is_bars = gantt->each == 1 && gantt->n <= GANTT_BARS;
     wm_svg_t plot = { .out = out,
                       .title = "Workers by time",
@@ -473,7 +524,8 @@ static void draw_gantt (const wm_report_t *self, gantt_t *gantt, FILE *out)
                       .is_time = true,
                       .row = gantt->row,
                       .n_row = gantt->n_row,
-                      .x = { from_s, fmax (to_s, from_s + 1), false, "time (UTC)" },
+                      .x = { bins.from_s, bins.from_s + bins.n * bins.width_s, false,
+                             "time (UTC)" },
                       .y = { 0, gantt->n_row, false, "" } };
     if (gantt->each > 1)
         snprintf (about, sizeof about,
@@ -523,10 +575,31 @@ static void list_workers (const gantt_t *gantt, const json_t *status, FILE *out)
                      for_s > 0 ? fmin (100, 100 * w->busy_s / for_s) : 0.);
         put_count_cell (out, w->batches);
         put_count_cell (out, w->hits);
-        wm_page_put (out, "td", "%.200s", *w->why ? w->why : w->connected ? "connected" : "ended");
+        wm_page_put (out, "td", "%.200s",
+                     *w->why        ? w->why
+                     : w->connected ? "connected"
+                     : w->has_ended ? "left"
+                                    : "with its broker");
         fputs ("</tr>\n", out);
     }
     wm_page_table_end (out);
+}
+
+/* The workers of a broker that was killed have the counts of its last note of them.  */
+static void put_missing (const wm_report_t *self, FILE *out)
+{
+    const wm_history_query_t *h = &self->history;
+    wm_history_query_row_t sum;
+    char n[64];
+    wm_history_query_sum (h, 0, &sum);
+    double missing = sum.hits + h->hits_before;
+    for (size_t i = 0; i < h->n_worker; i++)
+        missing -= h->worker[i].hits;
+    if (missing >= 1)
+        wm_page_put (out, "p",
+                     "Scored, and not in this table: %s. A broker notes its workers every few "
+                     "seconds; one that is killed leaves out the last.",
+                     wm_show_rows ((int64_t) missing, wm_ask_rows (self->status), n));
 }
 
 static void put_workers (const wm_report_t *self, FILE *out)
@@ -552,6 +625,7 @@ static void put_workers (const wm_report_t *self, FILE *out)
         qsort (gantt.worker, gantt.n, sizeof *gantt.worker, by_interest);
         list_workers (&gantt, self->status, out);
     }
+    put_missing (self, out);
     if (h->n_worker_dropped > 0)
         wm_page_put (out, "p", "%s earlier connections of workers are not kept.",
                      wm_page_count ((int64_t) h->n_worker_dropped, n));

@@ -462,17 +462,16 @@ static const char *clock_of (int64_t time_s, bool with_day, char text[32])
 }
 
 /* What a campaign did that no broker serves.  */
-static void put_did (wm_screen_t *canvas, const json_t *s, const wm_top_did_t *did)
+static void put_did (wm_screen_t *canvas, const json_t *s, const wm_history_query_work_t *did)
 {
     char from[32], to[32], rate[32], up[32], per_s[32], text[256];
-    if (!did->from_s)
+    if (did->from_s <= 0)
         return;
-    snprintf (text, sizeof text, "%s to %s, mean %s %s in %s, at most %lld worker%s",
-              clock_of (did->from_s, true, from),
-              clock_of (did->to_s, did->to_s - did->from_s > 86400, to),
-              wm_show_short (did->up_s > 0 ? did->hits / did->up_s : 0, rate),
-              wm_ask_rows_s (s, 30, per_s), wm_show_time (did->up_s, up), (long long) did->workers,
-              did->workers == 1 ? "" : "s");
+    snprintf (text, sizeof text, "%s to %s, mean %s %s in %s, at most %.0f worker%s",
+              clock_of ((int64_t) did->from_s, true, from),
+              clock_of ((int64_t) did->to_s, did->to_s - did->from_s > 86400, to),
+              wm_show_short (did->hits_s, rate), wm_ask_rows_s (s, 30, per_s),
+              wm_show_time (did->worked_s, up), did->workers_max, did->workers_max > 1 ? "s" : "");
     wm_canvas_wrap (canvas, WM_PLAIN, "worked   ", text, 2);
 }
 
@@ -506,10 +505,10 @@ static void put_rate (wm_screen_t *canvas, const wm_top_campaign_t *campaign, in
         wm_canvas_graph (canvas, WM_COOL, share, n, row, rows);
         wm_canvas_pad (canvas, WM_PLAIN, 9 + n + 1);
         if (row == 0)
-            snprintf (head, sizeof head, "%s %s, %d min", campaign->did.from_s ? "to" : "now",
-                      campaign->did.from_s ? clock_of (campaign->did.to_s, false, now)
-                      : *campaign->note    ? "-"
-                                           : short_of (campaign->status, "rate.hits_s", now),
+            snprintf (head, sizeof head, "%s %s, %d min", campaign->did.from_s > 0 ? "to" : "now",
+                      campaign->did.from_s > 0 ? clock_of ((int64_t) campaign->did.to_s, false, now)
+                      : *campaign->note        ? "-"
+                                               : short_of (campaign->status, "rate.hits_s", now),
                       (n * WM_TOP_BUCKET_S + 30) / 60);
         if (row == rows - 1 && rows > 1)
             snprintf (head, sizeof head, "most %s", wm_show_short (most, most_text));

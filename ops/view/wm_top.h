@@ -15,13 +15,6 @@
 #define WM_TOP_BUCKETS 180 /* of the graph: the last quarter of an hour */
 #define WM_TOP_BUCKET_S 5
 
-/* What a campaign has done that no broker serves, by its history; from_s 0: nothing is known.  */
-typedef struct {
-    int64_t from_s, to_s; /* Unix time of the first minute with hits, and of the end of the last */
-    double up_s, hits;    /* in minutes with hits: how long a broker ran, hits of results */
-    int64_t workers;      /* most at a time */
-} wm_top_did_t;
-
 /* What is known of one campaign; strings are "" where there is nothing.  */
 typedef struct {
     char given[256];            /* the folder or address that was typed */
@@ -30,7 +23,7 @@ typedef struct {
     wm_fault_t refusal;         /* not WM_OK: asking again is useless; the note explains */
     double age_s;               /* of the last answer */
     float rate[WM_TOP_BUCKETS]; /* hits/s, the latest last; below 0: not known */
-    wm_top_did_t did;
+    wm_history_query_work_t did; /* where no broker serves it; from_s 0: nothing is known */
 } wm_top_campaign_t;
 
 typedef enum { WM_TOP_LIST, WM_TOP_CAMPAIGN, WM_TOP_WORKER, WM_TOP_HELP } wm_top_screen_t;

@@ -25,19 +25,10 @@ void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, in
 void wm_top_history (wm_top_campaign_t *campaign, const wm_history_query_t *past, double now_s)
 {
     wm_history_query_part_t part[WM_TOP_BUCKETS];
-    wm_top_did_t did = { 0 };
-    for (size_t i = 0; i < past->n_row; i++) {
-        const wm_history_query_row_t *row = &past->row[i];
-        if (row->hits <= 0 || row->begin_s > 1e11)
-            continue;
-        did.from_s = did.from_s ? did.from_s : (int64_t) row->begin_s;
-        did.to_s = (int64_t) (row->begin_s + fmin (row->span_s, 3600));
-        did.up_s += row->up_s;
-        did.hits += row->hits;
-        did.workers = (int64_t) fmax ((double) did.workers, row->workers_max);
-    }
-    const double end_s = now_s > 0 ? now_s : (double) did.to_s;
-    campaign->did = now_s > 0 ? (wm_top_did_t){ 0 } : did;
+    wm_history_query_work_t did;
+    wm_history_query_work (past, &did);
+    const double end_s = now_s > 0 ? now_s : did.to_s;
+    campaign->did = now_s > 0 ? (wm_history_query_work_t){ 0 } : did;
     wm_history_query_spread (past, end_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S, WM_TOP_BUCKET_S, part,
                              WM_TOP_BUCKETS);
     for (int i = 0; i < WM_TOP_BUCKETS; i++)

@@ -130,7 +130,7 @@ static void forget_graph (wm_top_poll_t *self)
 {
     pthread_mutex_lock (&self->mutex);
     self->bucket = 0;
-    self->known.did = (wm_top_did_t){ 0 };
+    self->known.did = (wm_history_query_work_t){ 0 };
     pthread_mutex_unlock (&self->mutex);
 }
 

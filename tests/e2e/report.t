@@ -40,7 +40,7 @@ held ()
 ok "... what is held, and why; names with markup are text" held
 times ()
 {
-    holds "'$scored hits since 20' in d['text']" "'Workers by time' in d['titles']" "r['compute'][1] == r['commit'][1] != '0'" \
+    holds "'$scored hits from 20' in d['text']" "'Workers by time' in d['titles']" "r['compute'][1] == r['commit'][1] != '0'" \
         "'CPU time of workers and their engines' in r" "r['To workers'][0] != '0 B'"
 }
 ok "... throughput, workers and latencies of the history" times

@@ -150,12 +150,13 @@ static void test_throughput (void **state)
     const double begin_s = floor (NOW_S / 3600) * 3600;
     add (history, "rows", row (begin_s - 3600, 3600, 36000, 1));
     add (history, "rows", row (begin_s, 60, 1200, 0));
-    page_has (history,
-              (const char *const[]){ "37,200 hits since 2026-11-23 06:00:00 UTC in 1 h 1 min",
-                                     "at most 20 hits/s in 1 minute", "Workers over time",
-                                     "No worker has connected since the history began.",
-                                     "<td class=\"n\">below 4 ms</td>", ">above 16 s<",
-                                     "<td class=\"w\">2026-11-23 06:00:00 UTC</td>", NULL });
+    page_has (history, (const char *const[]){
+                           "37,200 hits from 2026-11-23 06:00:00 UTC to 2026-11-23 07:01:00 "
+                           "UTC: 10 hits/s in the 1 h 1 min in which workers had batches.",
+                           "at most 20 hits/s in 15 s", "Workers over time",
+                           "No worker has connected since the history began.",
+                           "<td class=\"n\">below 4 ms</td>", ">above 16 s<",
+                           "<td class=\"w\">2026-11-23 06:00 UTC</td>", NULL });
 }
 
 /* Workers with a batch are drawn in parts of a worker: 0.4 of one is not none.  */
@@ -187,9 +188,9 @@ static void test_windows (void **state)
     char *text = page (status, history);
     assert_non_null (
         strstr (text, " 99.9 % of the windows that are known are scored")); /* not 100.0 */
-    assert_non_null (strstr (text, "2,400 windows since "));
-    assert_non_null (strstr (text, ": 20 windows/s."));
-    assert_non_null (strstr (text, "Windows scored per second in which"));
+    assert_non_null (strstr (text, "2,400 windows from "));
+    assert_non_null (strstr (text, ": 20 windows/s in the "));
+    assert_non_null (strstr (text, "Windows scored per second: "));
     assert_non_null (strstr (text, "Held: 1 window. "));
     assert_non_null (strstr (text, "For a million windows"));
     assert_int_equal (count (text, ">Windows</th>"), 5);
