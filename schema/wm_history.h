@@ -1,10 +1,10 @@
 /* wm_history.h - what happened in a campaign, second by second, and the times of its workers.
 
    The ledger keeps it (schema/ledger.sql): a row per second for the last two hours, per minute for
-   the last week and per hour before, and a row per session of a worker. Hits and batches are counted
-   where their results enter the ledger, in the same transaction, so that they are exact whatever is
-   killed; all else is sampled from the core, twice a second while there is work, and a kill loses
-   what came after the last commit.
+   the last week and per hour before, and a row per session of a worker. Hits and batches are
+   counted where their results enter the ledger, in the same transaction, so that they are exact
+   whatever is killed; all else is sampled from the core, twice a second while there is work, and a
+   kill loses what came after the last commit.
    Thread: one.  */
 #ifndef WM_HISTORY_H
 #define WM_HISTORY_H
