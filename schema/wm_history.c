@@ -1,6 +1,10 @@
 /* wm_history.c - see wm_history.h.  */
 #include "schema/wm_history.h"
 
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
 const char *const wm_step_names[WM_STEPS] = { "stage", "queue", "compute", "commit" };
 
 void wm_latency_add (wm_latency_t *self, uint32_t ms)
@@ -33,4 +37,14 @@ void wm_tally_less (wm_tally_t *self, const wm_tally_t *other)
         for (int k = 0; k < WM_LATENCY_BUCKETS; k++)
             self->step[i].bucket[k] -= other->step[i].bucket[k];
     }
+}
+
+uint32_t wm_history_rows_hash (const char *signature)
+{
+    return (uint32_t) XXH3_64bits (signature, strlen (signature));
+}
+
+void wm_history_rows_name (uint32_t hash, char name[WM_HISTORY_ROWS_BYTES])
+{
+    snprintf (name, WM_HISTORY_ROWS_BYTES, "rows-%08x", hash);
 }

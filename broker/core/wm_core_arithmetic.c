@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -229,18 +228,13 @@ static row_count_t *find_rows (wm_core_t *self, uint32_t hash)
         return NULL;
     row_count_t *rows = &self->arithmetic.rows[self->arithmetic.n_rows++];
     *rows = (row_count_t){ .hash = hash };
-    snprintf (rows->name, sizeof rows->name, "rows-%08x", hash);
+    wm_history_rows_name (hash, rows->name);
     return rows;
-}
-
-static uint32_t hash_of (const char *signature)
-{
-    return (uint32_t) XXH3_64bits (signature, strlen (signature));
 }
 
 void wm_core_arithmetic_count (wm_core_t *self, const char *signature, uint32_t n_row)
 {
-    row_count_t *rows = *signature ? find_rows (self, hash_of (signature)) : NULL;
+    row_count_t *rows = *signature ? find_rows (self, wm_history_rows_hash (signature)) : NULL;
     if (rows)
         rows->n += n_row;
 }
@@ -273,7 +267,7 @@ void wm_core_arithmetic_summary (const wm_core_t *self, wm_summary_t *summary)
         all[n++] = self->arithmetic.signature[i];
     for (uint32_t r = 0; r < self->arithmetic.n_rows && summary->n_rows < WM_SUMMARY_ROWS_MAX; r++)
         for (uint32_t i = 0; i < n; i++)
-            if (hash_of (all[i]) == self->arithmetic.rows[r].hash) {
+            if (wm_history_rows_hash (all[i]) == self->arithmetic.rows[r].hash) {
                 summary->rows[summary->n_rows++] =
                     (wm_summary_rows_t){ all[i], self->arithmetic.rows[r].n };
                 break;

@@ -314,6 +314,9 @@ void wm_core_batch_durable (wm_core_t *self, const pending_t *pending, const wm_
         wm_core_send (self, worker, &msg, NULL);
     }
     if (pending->is_record && batch && batch->state == BATCH_COMMITTING) {
+        if (batch->signature)
+            wm_core_arithmetic_count (self, self->arithmetic.signature[batch->signature - 1],
+                                      batch->n_hit);
         wm_core_batch_return (self, batch, place);
         wm_rate_add (&self->totals.hit_rate, self->now_ms, batch->n_hit);
         if (self->config.for_clients)

@@ -161,11 +161,8 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
     record.n_hit = msg->n_hit;
     record.n_held = batch->n_held;
     record.attempt = msg->attempt;
-    if (batch->signature) {
+    if (batch->signature)
         wm_record_text (&record, self->arithmetic.signature[batch->signature - 1]);
-        wm_core_arithmetic_count (self, self->arithmetic.signature[batch->signature - 1],
-                                  batch->n_hit);
-    }
     if (*msg->text) {
         self->arithmetic.n_again++;
         wm_core_log (self, "%s scored batch %u.%u.%u again, by %s: %s", worker->label,

@@ -331,6 +331,7 @@ static wm_fault_t catch_one (void *argument, const wm_record_t *record, const wm
 {
     wm_ledger_t *self = argument;
     wm_ledger_apply (self, record, place);
+    wm_ledger_count_rows (self, record);
     return self->n_pending < CATCH_UP_RECORDS ? WM_OK : wm_ledger_commit (self, error);
 }
 

@@ -180,6 +180,17 @@ void wm_ledger_count_record (wm_ledger_t *self, const wm_record_t *record)
     history->n_held += record->type == WM_RECORD_HELD && record->key.batch != WM_ALL;
 }
 
+void wm_ledger_count_rows (wm_ledger_t *self, const wm_record_t *record)
+{
+    char name[WM_HISTORY_ROWS_BYTES];
+    if (record->type != WM_RECORD_RESULT || !record->text_bytes)
+        return;
+    const char *signature =
+        wm_ledger_signature (self, self->pending[self->n_pending - 1].signature);
+    wm_history_rows_name (wm_history_rows_hash (signature), name);
+    wm_ledger_counter (self, name, get_counter (self, name) + record->n_hit);
+}
+
 void wm_ledger_replay (wm_ledger_t *self, bool is_whole)
 {
     history_t *history = &self->history;

@@ -165,6 +165,9 @@ bool wm_ledger_take_span (wm_ledger_t *self, sqlite3_stmt *statement);
 /* Keeps the rows of a damaged file that are sound, for the next one's first commit.  */
 void wm_ledger_salvage (wm_ledger_t *self);
 
+/* A broker that was killed had not committed the count of these rows.  */
+void wm_ledger_count_rows (wm_ledger_t *self, const wm_record_t *record);
+
 /* The counters that the history keeps for itself.  */
 #define WM_LEDGER_REPLAY "history-replay" /* 1 while a replay counts nothing */
 #define WM_LEDGER_DROPPED "workers-dropped"
