@@ -181,7 +181,7 @@ const wm_verb_t wm_verb_compare = {
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_export = {
     .name = "export", .task = LOOK_TASK,
-    .summary = "write the rows of outputs as CSV or NumPy arrays",
+    .summary = "write the rows of outputs as CSV, NumPy arrays or Parquet",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_truth = {
     .name = "truth", .task = LOOK_TASK,

@@ -1,7 +1,7 @@
-/* export.c - `wiremill-producer export`: the rows of outputs as CSV or as NumPy arrays.
+/* export.c - `wiremill-producer export`: the rows of outputs as CSV, NumPy arrays or Parquet.
 
    Rows go to the text or array in pieces, so that memory does not follow their number.
-   A file gets its name when it is whole.  */
+   A file gets its name when it is whole. Parquet is written by the Python package.  */
 #include "producer/verbs.h"
 
 #include "producer/files/wm_h5.h"
@@ -27,9 +27,11 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "to", .value = "csv|npy", .one_of = true, .is_needed = true, .task = "what is written",
+    {.name = "to", .value = "csv|npy|parquet", .one_of = true, .is_needed = true,
+     .task = "what is written",
      .help = "csv: a text with the names of columns in its first line; npy: an array of rows with "
-             "named columns, for numpy.load"},
+             "named columns, for numpy.load; parquet: a table, by the Python package wiremill "
+             "with its extra arrow"},
     {.name = "scores", .help = "with --to npy: the scores alone, float32 (rows, labels)"},
     {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_PRESENT, .task = "where",
      .help = "an existing folder (default: beside each file)"},
@@ -40,12 +42,13 @@ static const wm_option_t options[] = {
 static int export_main (const wm_args_t *args);
 const wm_verb_t wm_verb_export = {
     .name = "export", .task = "files", .rest = "FILE...",
-    .summary = "write the rows of outputs as CSV or NumPy arrays",
+    .summary = "write the rows of outputs as CSV, NumPy arrays or Parquet",
     .text = "  wiremill export out/*.scores.h5 --to csv\n"
             "  wiremill export out/events.scores.h5 --to npy --scores -o arrays\n\n"
-            "Writes events.scores.csv or .npy of events.scores.h5, in either layout of outputs: a\n"
-            "line or row for each hit, in the order of the input. Scores have all their digits;\n"
-            "those of held hits are nan.\n",
+            "Writes events.scores.csv, .npy or .parquet of events.scores.h5, in either layout of\n"
+            "outputs: a line or row for each hit, in the order of the input. Scores have all\n"
+            "their digits; those of held hits are nan. Parquet has status and engine as names,\n"
+            "and needs python3 (or WIREMILL_PYTHON) with pyarrow, and memory for a whole file.\n",
     .options = options, .run = export_main };
 /* clang-format on */
 
@@ -60,6 +63,7 @@ typedef struct {
 } column_t;
 
 typedef struct {
+    const char *format; /* csv, npy or parquet */
     bool to_npy, scores_only, force;
     const char *folder; /* NULL: beside each file */
     const char *path;
@@ -321,7 +325,7 @@ static bool to_name (const export_t *self, const char *path, char to[PATH_MAX])
     const int n = self->folder ? snprintf (to, PATH_MAX, "%s/", self->folder)
                                : snprintf (to, PATH_MAX, "%.*s", (int) (base - path), path);
     return n < PATH_MAX && snprintf (to + n, (size_t) (PATH_MAX - n), "%.*s.%s", stem, base,
-                                     self->to_npy ? "npy" : "csv") < PATH_MAX - n;
+                                     self->format) < PATH_MAX - n;
 }
 
 static wm_fault_t export_file (export_t *self, const char *path, wm_error_t *error)
@@ -412,12 +416,66 @@ static wm_fault_t names_check (const export_t *self, const char **path, size_t n
     return fault;
 }
 
+/* ---- Parquet --------------------------------------------------------------------------------- */
+
+static const char python_script[] =
+    "import sys\n"
+    "sys.path = [path for path in sys.path if path]\n" /* no module of the folder we are in */
+    "try:\n"
+    "    from wiremill import _export\n"
+    "    import h5py\n"
+    "except ImportError as why:\n"
+    "    sys.exit(f'wiremill export: --to parquet: {why}, in {sys.executable}; install '\n"
+    "             'the Python package wiremill there with its extra arrow, or name another by '\n"
+    "             'WIREMILL_PYTHON')\n"
+    "sys.exit(_export.main(sys.argv[1:]))\n";
+
+/* The files as they are named. Nothing is confined: Python opens much before it reads them.  */
+static const char **files_unconfined (const wm_args_t *args, size_t *n)
+{
+    for (*n = 0; wm_args_rest (args, (int) *n);)
+        ++*n;
+    const char **path = calloc (*n + 1, sizeof *path);
+    for (size_t i = 0; i < *n && path; i++)
+        path[i] = wm_args_rest (args, (int) i);
+    return path;
+}
+
+/* Becomes Python, which writes all files; returns only the exit code of a failure.  */
+static int python_exec (const export_t *self, const char **path, size_t n)
+{
+    const char *python = getenv ("WIREMILL_PYTHON");
+    const char **argv = calloc (2 * n + 4, sizeof *argv);
+    char to[PATH_MAX];
+    if (!python || !*python)
+        python = "python3";
+    size_t k = 0;
+    const char *first[] = { python, "-c", python_script };
+    for (; argv && k < 3; k++)
+        argv[k] = first[k];
+    for (size_t i = 0; argv && i < n; i++) {
+        to_name (self, path[i], to);
+        argv[k++] = path[i];
+        if (!(argv[k++] = strdup (to)))
+            return WM_EXIT_FAILURE;
+    }
+    if (argv)
+        execvp (python, (char *const *) (uintptr_t) argv);
+    fprintf (stderr,
+             "wiremill export: --to parquet needs Python: %s: %s; install python3, or name "
+             "another by WIREMILL_PYTHON\n",
+             python, strerror (errno));
+    return WM_EXIT_FAILURE;
+}
+
 static int export_main (const wm_args_t *args)
 {
     static export_t export;
     size_t n;
     wm_error_t error;
-    export.to_npy = !strcmp (wm_args_text (args, "to"), "npy");
+    export.format = wm_args_text (args, "to");
+    export.to_npy = !strcmp (export.format, "npy");
+    const bool by_python = !strcmp (export.format, "parquet");
     export.scores_only = wm_args_given (args, "scores");
     export.force = wm_args_given (args, "force");
     export.folder = wm_args_text (args, "output");
@@ -427,7 +485,8 @@ static int export_main (const wm_args_t *args)
         return wm_args_refuse (args, "--scores goes with --to npy");
     if (export.folder && access (export.folder, W_OK | X_OK))
         return wm_args_refuse (args, "--output %.300s: %s", export.folder, strerror (errno));
-    const char **path = wm_produce_confine_writer (args, export.folder, &n);
+    const char **path = by_python ? files_unconfined (args, &n)
+                                  : wm_produce_confine_writer (args, export.folder, &n);
     if (!path)
         return WM_EXIT_FAILURE;
     wm_fault_t fault = inputs_take (&export, path, n, &error);
@@ -435,6 +494,8 @@ static int export_main (const wm_args_t *args)
         fault = names_check (&export, path, n, &error);
     if (!fault)
         fault = wm_file_exist (path, n, &error);
+    if (by_python && !fault)
+        return python_exec (&export, path, n);
     for (size_t i = 0; i < n && !fault; i++)
         fault = export_file (&export, path[i], &error);
     if (fault) {

@@ -1,9 +1,10 @@
-"""export.py - what `wiremill export` writes, against the outputs themselves, for export.t.
+"""export.py - what `wiremill export` writes, against the outputs themselves, for export.t and python.t.
 
 usage: export.py make SCORES.h5 BIG.h5      an output of 40,001 rows of any numbers, some not finite
        export.py csv SCORES.h5 FILE.csv     the same numbers, to the last digit
        export.py npy SCORES.h5 FILE.npy     the same bits
        export.py scores SCORES.h5 FILE.npy  the scores alone
+       export.py parquet SCORES.h5 FILE.parquet   the same bits, and names of statuses and engines; needs pyarrow
 """
 import csv
 import sys
@@ -80,6 +81,21 @@ def scores(path, file):
     with h5py.File(path) as f:
         wanted = np.stack([columns(f)[label] for label in LABELS], axis=1)
     assert array.dtype == np.float32 and array.tobytes() == wanted.tobytes()
+
+
+def parquet(path, file):
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(file)
+    with h5py.File(path) as f:
+        wanted, engines = columns(f), [e.decode() for e in f["engine/signature"][:]] if "engine/signature" in f else []
+        check(table.column_names, wanted)
+        for name in set(wanted) - {"status", "engine"}:
+            same(table[name].to_numpy(), wanted[name])
+        status = table["status"].to_pylist()
+        assert [s == "scored" for s in status] == (wanted["status"] == 0).tolist() and len(set(status)) > 1
+        if "engine" in wanted:
+            assert table["engine"].to_pylist() == [engines[e] if e < len(engines) else None for e in wanted["engine"]]
 
 
 if __name__ == "__main__":

@@ -58,6 +58,14 @@ ok "no folder" eval 'exits 2 ex "$work/big.h5" --to npy -o "$work/none" && says 
 ok "no format" exits 2 ex "$work/big.h5"
 ok "scores as CSV" eval 'exits 2 ex "$work/big.h5" --to csv --scores && says "[-]-scores goes with --to npy"'
 ok "no names" exits 2 ex --to csv
+# Parquet is written by the Python package: python.t tries it.
+parquet () { keep env -u PYTHONPATH WIREMILL_PYTHON="$1" "$bin/wiremill" export "$2" --to parquet; }
+ok "Parquet without Python" eval 'exits 1 parquet "$work/none" "$work/big.h5" &&
+    says "needs Python: $work/none: No such file or directory; install python3, or name another by WIREMILL_PYTHON"'
+ok "... without the package" eval "exits 1 parquet $PWD/$python \"\$work/big.h5\" &&
+    says \"[-]-to parquet: No module named 'wiremill', in .*; install the Python package wiremill there with its extra arrow\""
+echo old >"$work/numl.parquet"
+ok "... does not replace a file" eval 'exits 2 parquet "$work/none" "$work/numl.h5" && says "numl.parquet is there already"'
 limited () { (ulimit -f 100; trap '' XFSZ; exits 1 ex "$work/big.h5" --to csv --force) && says 'big.csv: cannot write: File too large'; }
 ok "a disk without room" limited
 ok "... keeps the old file" eval '$python tests/e2e/export.py csv "$work/big."{h5,csv} && [ ! -e "$work"/big.csv.*.part ]'

@@ -51,13 +51,27 @@ notebook () # the example from top to bottom, as a person would
         (cd "$work" && PATH=$venv/bin:$PATH WIREMILL_PROGRAM=$bin/wiremill timeout 600 "$venv/bin/python" \
             "$OLDPWD/tests/golden/notebook.py" "$OLDPWD/ops/python/example.ipynb" "$work/executed.ipynb")
 }
+parquet () # what the package writes for the program
+{
+    local big=$work/big.scores.h5
+    export WIREMILL_PYTHON=$work/notebook/bin/python
+    "$WIREMILL_PYTHON" tests/e2e/export.py make "$work/doc/out/events.scores.h5" "$big" &&
+        keep "$bin/wiremill" export "$big" --to parquet && says 'big.scores.parquet: 40001 rows' &&
+        exits 5 keep "$bin/wiremill" export "$made/lib.h5" --to parquet --output "$work" &&
+        says 'wiremill export: .*lib.h5: not an output of wiremill run' && [ ! -e "$work/lib.parquet" ] &&
+        (ulimit -f 100; trap '' XFSZ; exits 1 keep "$bin/wiremill" export "$big" --to parquet --force) &&
+        says 'big.scores.parquet: cannot write: File too large' && ! ls "$work"/*.part &&
+        "$WIREMILL_PYTHON" tests/e2e/export.py parquet "$big" "${big%.h5}.parquet"
+}
 if [ "$(size test proof soak)" != test ]; then
     if "$python" -m venv "$work/notebook" && "$work/notebook/bin/python" -m pip -q install --only-binary=:all: \
         h5py ipykernel matplotlib mypy nbclient pandas pyarrow >&2; then
         ok "the example notebook" notebook
+        ok "wiremill export --to parquet" parquet
         ok "its types hold" "$work/notebook/bin/mypy" --strict --cache-dir "$work/types" ops/python/wiremill
     else
         skip "pip cannot install what a notebook needs"
+        skip "pip cannot install pyarrow"
         skip "pip cannot install mypy"
     fi
 fi
