@@ -156,14 +156,17 @@ $(filter-out %/wm_driver.o,$(call objects,kernels)): | $(PROTO:%=$(B)/gen/%.pb-c
     gpu_check's, too, which needs none
 $(call library,kernels): $(PROTO:%=$(B)/obj/%.pb-c.o)
 
-# Texts that are compiled in, as C strings: the ledger's schema, the page of wiremill serve.
+# Texts that are compiled in, as C strings: the ledger's schema, the pages of wiremill serve and show.
 as_string = $(Q)mkdir -p $(@D); sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 $(B)/gen/%.inc: schema/%
 	$(as_string)
 $(B)/gen/%.inc: ops/serve/%
 	$(as_string)
+$(B)/gen/%.inc: producer/pictures/%
+	$(as_string)
 $(B)/obj/broker/disk/wm_ledger.o: $(B)/gen/ledger.sql.inc
 $(B)/obj/ops/serve/wm_live.o: $(B)/gen/page.css.inc $(B)/gen/page.js.inc
+$(B)/obj/producer/pictures/show_live.o: $(B)/gen/event.css.inc $(B)/gen/event.js.inc
 
 include kernels/engines.mk
 

@@ -142,8 +142,7 @@ static void axes_name (const wm_show_t *show, wm_plane_view_t *view)
     view->y.name = tick;
 }
 
-/* What charge drifts in a tick; 0: the input does not state it.  */
-static double tick_cm (const wm_show_t *show)
+double wm_show_tick_cm (const wm_show_t *show)
 {
     const double tick_us = isfinite (show->spec.tick_us) ? show->spec.tick_us : show->event.tick_us;
     const double cm = show->event.drift_cm_us * tick_us;
@@ -161,8 +160,12 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
     view->x = (wm_svg_axis_t){ .from = range[0], .to = range[1] };
     view->y = (wm_svg_axis_t){ .from = range[2], .to = range[3] };
     axes_name (show, view);
+    if (show->kind == WM_SHOW_HTML && (self->n == 1 || (self->n == 2 && is_truth))) {
+        snprintf (view->id, sizeof view->id, "charge-%u", self->plane);
+        view->is_again = is_truth;
+    }
     view->x_cm = (double) plane->pitch_cm;
-    view->y_cm = tick_cm (show);
+    view->y_cm = wm_show_tick_cm (show);
     if (show->score && !is_truth)
         classes_by_score (show, view);
     else
@@ -318,12 +321,14 @@ static wm_fault_t draw_svg (views_t *views, FILE *out, wm_error_t *error)
 
 /* ---- HTML ------------------------------------------------------------------------------------ */
 
-static void write_head (const wm_show_t *show, FILE *out)
+static wm_fault_t write_head (const wm_show_t *show, FILE *out, wm_error_t *error)
 {
     char title[96], text[32];
     snprintf (title, sizeof title, "Event %" PRId64 ":%" PRId64 ":%" PRId64, show->event.run,
               show->event.subrun, show->event.event);
-    wm_page_begin (out, title);
+    wm_show_live_begin (title, out);
+    const wm_fault_t fault = wm_show_live (show, out, error);
+    fputs ("<main id=\"still\">\n", out);
     wm_page_table (out, NULL);
     fputs ("<tr><th>Scores</th>", out);
     wm_page_put (out, "td", "%s", show->path);
@@ -339,6 +344,7 @@ static void write_head (const wm_show_t *show, FILE *out)
     }
     fputs ("</tr>\n", out);
     wm_page_table_end (out);
+    return fault;
 }
 
 /* How many hits of the plane have which label: columns by score, rows by truth where there is
@@ -524,7 +530,7 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
                          show->event.plane[plane].n_wire, show->event.n_tick);
     if (show->kind != WM_SHOW_HTML)
         return draw_plane (show, plane, out, error);
-    write_head (show, out);
+    fault = write_head (show, out, error);
     for (uint32_t k = 0; k < show->event.n_plane && !fault; k++)
         if (is_wanted (show, k) && (is_image (show) || hits_on (show, k) || show->plane >= 0))
             fault = draw_plane (show, k, out, error);

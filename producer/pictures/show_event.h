@@ -60,6 +60,15 @@ wm_fault_t wm_show_figure (const wm_show_t *self, FILE *out, wm_error_t *error);
 /* Draws what was read; WM_EUSAGE: there is no such plane.  */
 wm_fault_t wm_show_draw (const wm_show_t *self, FILE *out, wm_error_t *error);
 
+/* Writes the page's begin with the script, and what it draws: the event's hits and planes, whose
+   charge it takes from pictures on the page (their id: charge- and the plane's place). WM_EHOST: no
+   memory.  */
+void wm_show_live_begin (const char *title, FILE *out);
+wm_fault_t wm_show_live (const wm_show_t *self, FILE *out, wm_error_t *error);
+
+/* Returns what charge drifts in a tick, cm; 0: the input does not state it.  */
+double wm_show_tick_cm (const wm_show_t *self);
+
 /* Returns what a row's hit is called (wm_called.h); n_label: it is held.  */
 uint32_t wm_show_label (const wm_show_t *self, uint32_t row);
 double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row);

@@ -303,10 +303,9 @@ wm_fault_t wm_view_svg (const wm_plane_view_t *self, FILE *out, double at_y, wm_
     uint8_t palette[768], *png = NULL;
     size_t size = 0;
     palette_fill (self, palette);
-    wm_fault_t fault =
-        wm_png_encode (self->pixel, self->n_x, self->n_y, palette, &png, &size, error);
-    if (fault)
-        return fault;
+    if (!self->is_again &&
+        wm_png_encode (self->pixel, self->n_x, self->n_y, palette, &png, &size, error))
+        return error->fault;
     wm_svg_t plot = { .out = out,
                       .title = self->title,
                       .about = self->about,
@@ -316,7 +315,14 @@ wm_fault_t wm_view_svg (const wm_plane_view_t *self, FILE *out, double at_y, wm_
                       .x = self->x,
                       .y = self->y };
     wm_svg_begin (&plot);
-    wm_svg_image (&plot, png, size);
+    if (*self->id && !self->is_again)
+        fprintf (out, "<g id=\"%s\" data-most=\"%.3g\">\n", self->id, self->most);
+    if (self->is_again)
+        fprintf (out, "<use href=\"#%s\"/>\n", self->id);
+    else
+        wm_svg_image (&plot, png, size);
+    if (*self->id && !self->is_again)
+        fputs ("</g>\n", out);
     for (uint32_t k = 0; k < self->n_class; k++)
         if (self->class[k].n && !self->is_painted)
             wm_svg_dots (&plot, self->class[k].x, self->class[k].y, self->class[k].n,

@@ -28,6 +28,8 @@ typedef struct {
     uint32_t n_x, n_y;
     bool is_signed;  /* 128 none; a patch */
     bool is_painted; /* with its hits, which are no dots then */
+    char id[24];     /* of the background on its page; "": it needs none */
+    bool is_again;   /* the background is that of this id, which is on the page already */
     double most;     /* the value of the darkest */
     uint32_t n_class;
     wm_view_class_t class[WM_VIEW_CLASSES_MAX]; /* drawn in their order */

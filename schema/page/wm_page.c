@@ -3,6 +3,7 @@
 
 #include "schema/page/wm_svg.h"
 
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +24,12 @@ const char *wm_page_count (int64_t n, char text[32])
 
 /* The style aligns numbers to the right and gives all digits one width. The security policy has
    the browser run no script and load nothing from elsewhere, whatever a label contains.  */
-static const char head[] =
+static const char policy[] =
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-    "'unsafe-inline'; img-src data:\">\n"
-    "<style>\n"
+    "'unsafe-inline'; img-src data:";
+static const char style[] =
+    "\">\n<style>\n"
     ":root{color-scheme:light}\n"
     "body{margin:0;background:#fff;color:#222;font:15px/1.45 system-ui,sans-serif}\n"
     "main{max-width:1080px;margin:0 auto;padding:16px}\n"
@@ -63,15 +65,32 @@ static const char head[] =
     "@media print{body{font-size:10.5px;print-color-adjust:exact;-webkit-print-color-adjust:exact}"
     "main{max-width:none;padding:0}.pictures{grid-template-columns:repeat(3,1fr)}"
     ".table{overflow:visible}section,figure,tr{break-inside:avoid}h2,h3{break-after:avoid}"
-    ".page{break-before:page}.two{grid-template-columns:1fr 1fr}}\n"
-    "</style>\n</head>\n<body>\n<main>\n";
+    ".page{break-before:page}.two{grid-template-columns:1fr 1fr}}\n";
 
-void wm_page_begin (FILE *out, const char *title)
+static void begin (FILE *out, const char *title)
 {
     fputs ("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>", out);
     wm_svg_text (out, title);
     fputs ("</title>\n", out);
-    fputs (head, out);
+    fputs (policy, out);
+}
+
+void wm_page_begin (FILE *out, const char *title)
+{
+    begin (out, title);
+    fputs (style, out);
+    fputs ("</style>\n</head>\n<body>\n<main>\n", out);
+    wm_page_put (out, "h1", "%s", title);
+}
+
+void wm_page_begin_script (FILE *out, const char *title, const char *more, const char *script)
+{
+    uint8_t hash[crypto_hash_sha256_BYTES];
+    begin (out, title);
+    crypto_hash_sha256 (hash, (const uint8_t *) script, strlen (script));
+    fputs ("; base-uri 'none'; form-action 'none'; script-src 'sha256-", out);
+    wm_svg_base64 (out, hash, sizeof hash);
+    fprintf (out, "'%s%s</style>\n<script>%s</script>\n</head>\n<body>\n", style, more, script);
     wm_page_put (out, "h1", "%s", title);
 }
 

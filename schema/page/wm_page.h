@@ -17,6 +17,10 @@ const char *wm_page_count (int64_t n, char text[32]);
 void wm_page_begin (FILE *out, const char *title);
 void wm_page_end (FILE *out);
 
+/* The same of a page with a script, which its policy admits by its hash, and a style behind that of
+   pages: without the tag <main>, which the caller writes.  */
+void wm_page_begin_script (FILE *out, const char *title, const char *style, const char *script);
+
 /* Writes text, formatted as printf does, escaped.  */
 void wm_page_print (FILE *out, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
 

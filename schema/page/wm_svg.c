@@ -423,8 +423,9 @@ void wm_svg_dots (wm_svg_t *self, const float *x, const float *y, uint32_t n, do
     fputs ("\"/>\n", self->out);
 }
 
-static void put_base64 (FILE *out, const uint8_t *bytes, size_t size)
+void wm_svg_base64 (FILE *out, const void *bytes_v, size_t size)
 {
+    const uint8_t *bytes = bytes_v;
     enum {
         PART = 3 * 256,
         LETTERS = sodium_base64_ENCODED_LEN (PART, sodium_base64_VARIANT_ORIGINAL)
@@ -443,7 +444,7 @@ void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size)
              "preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
              "href=\"data:image/png;base64,",
              self->left, self->top, self->right - self->left, self->bottom - self->top);
-    put_base64 (self->out, png, size);
+    wm_svg_base64 (self->out, png, size);
     fputs ("\"/>\n", self->out);
 }
 

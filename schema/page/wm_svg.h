@@ -93,6 +93,9 @@ void wm_svg_density (wm_svg_t *self, const uint64_t *count, uint32_t n_x, uint32
 void wm_svg_dots (wm_svg_t *self, const float *x, const float *y, uint32_t n, double radius,
                   const char *colour);
 
+/* Writes bytes as base64.  */
+void wm_svg_base64 (FILE *out, const void *bytes, size_t size);
+
 /* Draws a PNG over the whole frame, its pixels unsmoothed.  */
 void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size);
 

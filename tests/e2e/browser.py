@@ -6,10 +6,15 @@ usage: browser.py URL <<STEPS
   until EXPRESSION           wait (60 s at most) until this JavaScript is true in the page
   true EXPRESSION            it is true now
   show EXPRESSION            print it
-  key NAME                   press Tab, Enter, Space or a letter
+  key NAME                   press Tab, Enter, Space, Escape, a digit or a letter
+  move X Y                   the pointer is there; numbers, or expressions without blanks
+  click X Y                  ... and its button is pressed
+  drag X Y X Y [shift]       ... from there to there
+  wheel X Y PIXELS           ... and its wheel is turned
   fit                        the page is not wider than the window
   audit                      what readers of screens need, and contrast (audit.js beside this file)
   scripts on|off             whether pages run scripts; then the page is loaded again
+  media NAME                 the page is shown on this: print, screen
   load [PATH]                load the page (again)
   shot FILE                  a screenshot of the whole page, PNG
   run COMMAND                a shell command, which must succeed
@@ -26,7 +31,7 @@ import tempfile
 import time
 
 WAIT_S = 60
-KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), "Space": (" ", 32, " ")}
+KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), "Space": (" ", 32, " "), "Escape": ("Escape", 27, "")}
 
 
 class Browser:
@@ -122,9 +127,25 @@ class Browser:
 
     def key(self, name):
         key, code, text = KEYS.get(name, (name, ord(name[0].upper()), name))
-        event = {"key": key, "code": name if name in KEYS else "Key" + name.upper(), "windowsVirtualKeyCode": code}
+        event = {"key": key, "code": name if name in KEYS else ("Digit" if name.isdigit() else "Key") + name.upper(), "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
         self.call("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    def mouse(self, kind, x, y, **more):
+        self.call("Input.dispatchMouseEvent", type=kind, x=self.value(x), y=self.value(y), **more)
+
+    def point(self, word, x, y, *more):
+        held = {"button": "left", "buttons": 1, "clickCount": 1, "modifiers": 8 if "shift" in more else 0}
+        if word == "wheel":
+            self.mouse("mouseWheel", x, y, deltaX=0, deltaY=float(more[0]))
+            return
+        self.mouse("mouseMoved", x, y)
+        if word != "move":
+            self.mouse("mousePressed", x, y, **held)
+            if word == "drag":
+                x, y = more[:2]
+                self.mouse("mouseMoved", x, y, **held)
+            self.mouse("mouseReleased", x, y, **held)
 
     def shot(self, path):
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
@@ -158,6 +179,10 @@ def step(browser, word, rest):
         browser.size(*rest.split())
     elif word == "key":
         browser.key(rest)
+    elif word in ("move", "click", "drag", "wheel"):
+        browser.point(word, *rest.split())
+    elif word == "media":
+        browser.call("Emulation.setEmulatedMedia", media=rest)
     elif word == "shot":
         browser.shot(rest)
     elif word == "load":

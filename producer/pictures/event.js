@@ -1,0 +1,834 @@
+// event.js - an event's interactive page: the planes of a TPC on one axis of ticks, with charge, hits, scores and truth.
+// show_live.c writes what it draws into the page: facts as attributes, columns of hits as base64. Pixels are computed here,
+// charge by its maximum and hits as squares, so that a frame costs the same for each layer. Without it the page is still.
+"use strict";
+document.documentElement.classList.add("live");
+
+const facts = {}, column = {}, planes = [], tpcs = [], labels = [], statuses = [];
+const state = { tpc: 0, layer: "call", label: 0, charge: true, least: 0.5, pin: -1, hover: -1, box: null, walk: "worst", at: -1 };
+const view = { t0: 0, t1: 1, panels: [], width: 0, height: 0, ratio: 1 };
+const HELD = 255, MARGIN = { left: 52, right: 20, top: 20, bottom: 38, gap: 8 };
+const element = {};
+let call = null, best = null, paint = null, order = null, asked = false, dark = false;
+
+// ---- data ------------------------------------------------------------------------------------------------------------
+
+function take(id, kind) {
+  const text = document.getElementById(id);
+  if (!text) return new kind(0);
+  const raw = atob(text.textContent), bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  text.remove();
+  return new kind(bytes.buffer);
+}
+
+function read() {
+  const source = document.getElementById("facts");
+  Object.assign(facts, source.dataset);
+  for (const name of ["n", "ticks", "sigmoid", "least", "firstTick", "tickUs", "tickCm", "trigger"])
+    facts[name] = name in source.dataset ? Number(source.dataset[name]) : NaN;
+  facts.patch = source.dataset.patch.split(" ").map(Number);
+  for (const one of source.querySelectorAll("i")) labels.push({ name: one.dataset.label, colour: one.dataset.colour });
+  for (const one of source.querySelectorAll("u")) statuses.push(one.dataset.status);
+  for (const one of source.querySelectorAll("b")) {
+    const plane = Object.fromEntries(Object.entries(one.dataset).map(([key, v]) => [key, key === "charge" ? v : Number(v)]));
+    plane.range = one.dataset.range ? one.dataset.range.split(" ").map(Number) : [0, plane.wires, 0, facts.ticks];
+    plane.index = planes.push(plane) - 1;
+    let tpc = tpcs.find((t) => t.cryostat === plane.cryostat && t.tpc === plane.tpc);
+    if (!tpc) tpcs.push(tpc = { cryostat: plane.cryostat, tpc: plane.tpc, planes: [], hits: 0 });
+    tpc.planes.push(plane);
+    tpc.hits += plane.count;
+  }
+  column.wire = take("a-wire-0", Int32Array);
+  column.tick = take("a-tick-0", Float32Array);
+  column.status = take("a-status-0", Uint8Array);
+  column.id = document.getElementById("a-id-1") ? take("a-id-1", Float64Array) : take("a-id-0", Int32Array);
+  column.truth = facts.truth ? take("a-truth-0", Uint8Array) : null;
+  column.score = labels.map((label, k) => take("a-score-" + k, Float32Array));
+  state.least = facts.least;
+  state.layer = facts.n ? "call" : "charge";
+  state.label = facts.sigmoid < labels.length ? facts.sigmoid : 0;
+}
+
+const isScored = (i) => column.status[i] === 0 && column.score.every((s) => Number.isFinite(s[i]));
+const planeOf = (i) => planes.find((p) => i >= p.first && i < p.first + p.count) || null;
+
+// The rule of wm_called.h: a label with a threshold of its own, else the largest of the others, the first of equal ones.
+function callAll() {
+  if (!best) {
+    call = new Uint8Array(facts.n);
+    best = new Uint8Array(facts.n);
+    const others = labels.map((label, k) => k).filter((k) => k !== facts.sigmoid || labels.length === 1);
+    for (let i = 0; i < facts.n; i++) {
+      best[i] = isScored(i) ? others[0] : HELD;
+      for (const k of others) if (best[i] !== HELD && column.score[k][i] > column.score[best[i]][i]) best[i] = k;
+    }
+  }
+  const sigmoid = labels.length > 1 && column.score[facts.sigmoid];
+  for (let i = 0; i < facts.n; i++) call[i] = sigmoid && best[i] !== HELD && sigmoid[i] >= state.least ? facts.sigmoid : best[i];
+}
+
+// How many of these hits, all by default, have which truth and are called what: counts[truth][call].
+function confusion(rows) {
+  const n = labels.length, counts = labels.map(() => new Array(n).fill(0));
+  const add = (i) => { if (call[i] !== HELD && column.truth[i] < n) counts[column.truth[i]][call[i]]++; };
+  if (column.truth && rows) rows.forEach(add);
+  else if (column.truth) for (let i = 0; i < facts.n; i++) add(i);
+  return counts;
+}
+
+// As wiremill truth prints shares: a tie is rounded to even, as C does.
+const share = (part, of) => {
+  const v = 100 * part / of;
+  return of ? (v % 1 === 0.25 ? v - 0.05 : v).toFixed(1) + "%" : "-";
+};
+const count = (n) => n.toLocaleString("en");
+const digits = (v) => Number.isFinite(v) ? String(Number(v.toPrecision(7))) : String(v);
+
+// ---- colours ---------------------------------------------------------------------------------------------------------
+
+// OKLCH (Ottosson 2020) as 0xAABBGGRR, which little-endian pixels are.
+function oklch(l, c, h) {
+  const a = c * Math.cos(h * Math.PI / 180), b = c * Math.sin(h * Math.PI / 180);
+  const [x, y, z] = [l + 0.3963377774 * a + 0.2158037573 * b, l - 0.1055613458 * a - 0.0638541728 * b,
+    l - 0.0894841775 * a - 1.291485548 * b].map((v) => v ** 3);
+  const rgb = [4.0767416621 * x - 3.3077115913 * y + 0.2309699292 * z, -1.2684380046 * x + 2.6097574011 * y - 0.3413193965 * z,
+    -0.0041960863 * x - 0.7034186147 * y + 1.707614701 * z];
+  return rgb.reduce((all, v, k) => {
+    const s = v <= 0.0031308 ? 12.92 * Math.max(0, v) : 1.055 * Math.min(1, v) ** (1 / 2.4) - 0.055;
+    return (all | Math.round(255 * Math.min(1, s)) << 8 * k) >>> 0;
+  }, 0xff000000);
+}
+
+const css = (pixel) => "#" + [0, 8, 16].map((k) => (pixel >> k & 255).toString(16).padStart(2, "0")).join("");
+const pixelOf = (text) => (0xff000000 | parseInt(text.slice(5, 7), 16) << 16 | parseInt(text.slice(3, 5), 16) << 8 |
+  parseInt(text.slice(1, 3), 16)) >>> 0;
+
+const theme = { score: new Uint32Array(256), charge: new Uint32Array(256), label: [], held: 0, paper: 0 };
+
+// Lightness alone orders the map of scores, away from the paper, so that colour-blind people read it, too.
+function dress() {
+  dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  theme.paper = dark ? 0xff1d1814 : 0xffffffff;
+  for (let i = 0; i < 256; i++) {
+    const s = i / 255;
+    theme.score[i] = dark ? oklch(0.5 + 0.43 * s, 0.13 + 0.03 * s, 285 - 180 * s) : oklch(0.68 - 0.4 * s, 0.11 + 0.05 * s, 195 + 160 * s);
+    theme.charge[i] = dark ? oklch(0.205 + 0.36 * s, 0.012 + 0.028 * s, 170) : oklch(1 - 0.36 * s, 0.045 * s, 170);
+  }
+  theme.charge[0] = theme.paper;
+  theme.label = labels.map((label) => {
+    const known = { "#0b5fb4": 0xfff5b06c, "#c62828": 0xff6b6bff, "#eeb000": 0xff4fd2ff, "#8a8a8a": 0xffa6a6a6 };
+    const light = { "#eeb000": 0xff0079b0 }; // gold on white has a contrast of 1.9
+    return (dark ? known[label.colour] : light[label.colour]) || pixelOf(label.colour);
+  });
+  theme.held = dark ? 0xffe08cf5 : 0xffa8359c;
+}
+
+// ---- what is painted, and in which order -----------------------------------------------------------------------------
+
+function repaint() {
+  const key = new Uint8Array(facts.n), none = labels.findIndex((label) => label.name === "none");
+  const rank = (k) => (k === HELD ? 100 : k === none ? 0 : k + 1);
+  const score = column.score[state.label];
+  for (let i = 0; i < facts.n; i++) {
+    const is = column.truth ? column.truth[i] : HELD;
+    paint[i] = 0;
+    if (state.layer === "charge") continue;
+    if (state.layer === "truth") {
+      key[i] = rank(is);
+      paint[i] = is < labels.length ? theme.label[is] : 0;
+    } else if (call[i] === HELD) {
+      key[i] = 255;
+      paint[i] = state.layer === "wrong" ? 0 : theme.held;
+    } else if (state.layer === "score") {
+      key[i] = Math.max(0, Math.min(254, Math.round(254 * score[i])));
+      paint[i] = theme.score[key[i]];
+    } else if (state.layer === "call" || (is < labels.length && is !== call[i])) {
+      key[i] = rank(call[i]);
+      paint[i] = theme.label[call[i]];
+    }
+  }
+  for (const plane of planes) { // a counting sort: what is more lies above
+    const start = new Uint32Array(257), end = plane.first + plane.count;
+    for (let i = plane.first; i < end; i++) start[key[i] + 1]++;
+    for (let k = 0; k < 256; k++) start[k + 1] += start[k];
+    for (let i = plane.first; i < end; i++) order[plane.first + start[key[i]]++] = i;
+  }
+  ask();
+}
+
+// ---- charge ----------------------------------------------------------------------------------------------------------
+
+// The levels of a plane's still picture, wire by wire: the picture has wires across, from the left, and ticks upwards.
+async function loadCharge(plane) {
+  const group = document.getElementById(plane.charge);
+  plane.level = plane.level || null;
+  if (!group || plane.level) return;
+  const picture = new Image();
+  picture.src = group.querySelector("image").getAttribute("href");
+  await picture.decode();
+  const canvas = document.createElement("canvas"), nx = canvas.width = picture.width, ny = canvas.height = picture.height;
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  context.drawImage(picture, 0, 0);
+  const pixel = context.getImageData(0, 0, nx, ny).data, level = new Uint8Array(nx * ny);
+  for (let y = 0; y < ny; y++)
+    for (let x = 0; x < nx; x++) level[x * ny + ny - 1 - y] = Math.min(255, Math.round((255 - pixel[4 * (y * nx + x)]) * 255 / 160));
+  Object.assign(plane, { level, nx, ny, most: group.dataset.most });
+  legend();
+  tell();
+  ask();
+}
+
+// Where the pixels of a range begin in cells of a picture: n + 1 places; of each pixel at least one cell.
+function cells(n, from, to, first, last, size) {
+  const at = new Int32Array(n + 1);
+  for (let i = 0; i <= n; i++) at[i] = Math.floor((from + (to - from) * i / n - first) / (last - first) * size);
+  return at;
+}
+
+function drawCharge(pixel, width, height, panel) {
+  const plane = panel.plane, level = plane.level, ny = plane.ny, nx = plane.nx;
+  if (!level || !(state.charge || state.layer === "charge")) return;
+  const xs = cells(width, view.t0, view.t1, plane.range[2], plane.range[3], ny);
+  const ys = cells(height, panel.w1, panel.w0, plane.range[0], plane.range[1], nx);
+  for (let y = 0; y < height; y++) {
+    const w0 = Math.max(0, Math.min(ys[y], ys[y + 1] + 1)), w1 = Math.min(nx - 1, Math.max(ys[y], w0));
+    for (let x = 0; x < width; x++) {
+      const t0 = Math.max(0, xs[x]), t1 = Math.min(ny - 1, Math.max(xs[x + 1] - 1, xs[x]));
+      let most = 0;
+      for (let w = w0; w <= w1; w++)
+        for (let at = w * ny + t0, end = w * ny + t1; at <= end; at++) if (level[at] > most) most = level[at];
+      if (most) pixel[y * width + x] = theme.charge[most];
+    }
+  }
+}
+
+// ---- frames ----------------------------------------------------------------------------------------------------------
+
+function ask() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => { asked = false; draw(); mark(); });
+}
+
+function layOut() {
+  const stage = element.stage, panels = tpcs.length ? tpcs[state.tpc].planes : [];
+  view.ratio = Math.min(2, window.devicePixelRatio || 1);
+  view.width = stage.clientWidth;
+  view.height = stage.clientHeight;
+  for (const canvas of [element.canvas, element.over]) {
+    canvas.width = Math.round(view.width * view.ratio);
+    canvas.height = Math.round(view.height * view.ratio);
+  }
+  const all = view.height - MARGIN.bottom - panels.length * MARGIN.top - (panels.length - 1) * MARGIN.gap;
+  const height = Math.floor(all / Math.max(1, panels.length));
+  view.panels = panels.map((plane, k) => {
+    const old = view.panels.find((p) => p.plane === plane);
+    return { plane, w0: old ? old.w0 : plane.range[0], w1: old ? old.w1 : plane.range[1], x: MARGIN.left, height,
+      y: MARGIN.top + k * (height + MARGIN.top + MARGIN.gap), width: view.width - MARGIN.left - MARGIN.right };
+  });
+  ask();
+}
+
+function drawHits(pixel, width, height, panel) {
+  const plane = panel.plane, sx = width / (view.t1 - view.t0), sy = height / (panel.w1 - panel.w0);
+  const side = Math.max(2, Math.min(9, Math.round(Math.min(0.8 * sy / view.ratio, 4 * sx / view.ratio)))) * view.ratio | 0;
+  const half = side >> 1, wire = column.wire, tick = column.tick, end = plane.first + plane.count;
+  for (let j = plane.first; j < end; j++) {
+    const i = order[j], colour = paint[i];
+    if (!colour) continue;
+    const x = Math.floor((tick[i] + 0.5 - view.t0) * sx) - half, y = Math.floor((panel.w1 - wire[i] - 0.5) * sy) - half;
+    if (!(x > -side && x < width && y > -side && y < height)) continue;
+    const x0 = x < 0 ? 0 : x, x1 = x + side > width ? width : x + side, y1 = y + side > height ? height : y + side;
+    for (let v = y < 0 ? 0 : y; v < y1; v++) for (let at = v * width + x0, stop = v * width + x1; at < stop; at++) pixel[at] = colour;
+  }
+}
+
+function steps(from, to, most) {
+  const raw = (to - from) / most, power = 10 ** Math.floor(Math.log10(raw)), at = [];
+  const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= raw * 0.999);
+  for (let v = Math.ceil(from / step) * step; v <= to + step * 1e-6; v += step) at.push(Number(v.toPrecision(12)));
+  return at;
+}
+
+const NAMES = ["U", "V", "W"];
+const nameOf = (plane) => "plane " + plane.plane + (NAMES[plane.plane] ? " (" + NAMES[plane.plane] + ")" : "");
+
+function drawAxes(context, panel, isLast) {
+  const { x, y, width, height } = panel, ink = css(dark ? 0xffb8ada3 : 0xff6a6057);
+  const toX = (t) => x + (t - view.t0) / (view.t1 - view.t0) * width, toY = (w) => y + (panel.w1 - w) / (panel.w1 - panel.w0) * height;
+  context.strokeStyle = ink;
+  context.fillStyle = ink;
+  context.lineWidth = 1;
+  context.strokeRect(x - 0.5, y - 0.5, width + 1, height + 1);
+  context.font = "600 12px system-ui, sans-serif";
+  context.textAlign = "left";
+  context.fillText(nameOf(panel.plane) + ", " + count(panel.plane.count) + " " + facts.rows, x, y - 6);
+  context.font = "11px system-ui, sans-serif";
+  context.textAlign = "right";
+  for (const w of steps(panel.w0, panel.w1, Math.max(2, height / 45))) {
+    context.fillText(String(w), x - 7, toY(w) + 4);
+    context.fillRect(x - 5, Math.round(toY(w)), 4, 1);
+  }
+  context.save();
+  context.translate(11, y + height / 2);
+  context.rotate(-Math.PI / 2);
+  context.textAlign = "center";
+  context.fillText("wire", 0, 0);
+  context.restore();
+  context.textAlign = "center";
+  const most = Math.max(2, width / 85), first = facts.firstTick || 0;
+  for (const t of steps(view.t0 + first, view.t1 + first, most)) {
+    context.fillRect(Math.round(toX(t - first)), y + height + 1, 1, 4);
+    if (isLast) context.fillText(String(t), toX(t - first), y + height + 16);
+  }
+  if (!isLast) return;
+  context.fillText("tick" + (facts.tickUs > 0 ? " (" + Number(facts.tickUs.toPrecision(4)) + " us each)" : ""), x + width / 2, y + height + 31);
+  if (!(facts.tickCm > 0)) return;
+  const zero = Number.isFinite(facts.trigger) ? facts.trigger : 0, cm = (t) => (t - zero) * facts.tickCm;
+  context.font = "11px system-ui, sans-serif";
+  context.textAlign = "right";
+  context.fillText("drift " + Math.round(cm(view.t0)) + " to " + Math.round(cm(view.t1)) + " cm", x + width, y + height + 31);
+}
+
+function draw() {
+  const context = element.canvas.getContext("2d", { alpha: false });
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.fillStyle = css(theme.paper);
+  context.fillRect(0, 0, element.canvas.width, element.canvas.height);
+  view.panels.forEach((panel, k) => {
+    const width = Math.max(1, Math.round(panel.width * view.ratio)), height = Math.max(1, Math.round(panel.height * view.ratio));
+    if (!panel.image || panel.image.width !== width || panel.image.height !== height) panel.image = context.createImageData(width, height);
+    const pixel = new Uint32Array(panel.image.data.buffer);
+    pixel.fill(theme.paper);
+    drawCharge(pixel, width, height, panel);
+    drawHits(pixel, width, height, panel);
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.putImageData(panel.image, Math.round(panel.x * view.ratio), Math.round(panel.y * view.ratio));
+    context.setTransform(view.ratio, 0, 0, view.ratio, 0, 0);
+    drawAxes(context, panel, k === view.panels.length - 1);
+  });
+}
+
+// Above the picture: the pinned hit, the one below the pointer, the patch that the network saw of it, a selection.
+function mark() {
+  const context = element.over.getContext("2d"), ink = dark ? "#fff" : "#000";
+  context.setTransform(view.ratio, 0, 0, view.ratio, 0, 0);
+  context.clearRect(0, 0, view.width, view.height);
+  for (const panel of view.panels) {
+    context.save();
+    context.beginPath();
+    context.rect(panel.x, panel.y, panel.width, panel.height);
+    context.clip();
+    const shown = state.hover >= 0 ? state.hover : state.pin;
+    for (const i of new Set([state.pin, state.hover])) {
+      if (i < 0 || planeOf(i) !== panel.plane) continue;
+      const at = place(panel, i);
+      context.strokeStyle = ink;
+      context.lineWidth = i === state.pin ? 2.5 : 1.5;
+      context.beginPath();
+      context.arc(at.x, at.y, 8, 0, 7);
+      context.stroke();
+      if (i !== shown) continue;
+      const w = windowOf(i), a = toScreen(panel, w.t0, w.w1), b = toScreen(panel, w.t1, w.w0);
+      context.lineWidth = 1;
+      context.setLineDash([4, 3]);
+      context.strokeRect(a.x, a.y, b.x - a.x, b.y - a.y);
+      context.setLineDash([]);
+    }
+    if (shown >= 0 && planeOf(shown) !== panel.plane) {
+      context.strokeStyle = dark ? "#ffffff70" : "#00000050";
+      const x = place(panel, shown).x; // the same time in the other views
+      context.setLineDash([2, 4]);
+      context.strokeRect(x, panel.y - 2, 0, panel.height + 4);
+      context.setLineDash([]);
+    }
+    if (state.box && state.box.panel.plane === panel.plane) {
+      const a = toScreen(panel, state.box.t0, state.box.w1), b = toScreen(panel, state.box.t1, state.box.w0);
+      context.strokeStyle = ink;
+      context.fillStyle = dark ? "#ffffff18" : "#0000000d";
+      context.fillRect(a.x, a.y, b.x - a.x, b.y - a.y);
+      context.strokeRect(a.x, a.y, b.x - a.x, b.y - a.y);
+    }
+    context.restore();
+  }
+}
+
+const toScreen = (panel, tick, wire) => ({ x: panel.x + (tick - view.t0) / (view.t1 - view.t0) * panel.width,
+  y: panel.y + (panel.w1 - wire) / (panel.w1 - panel.w0) * panel.height });
+const place = (panel, i) => toScreen(panel, column.tick[i] + 0.5, column.wire[i] + 0.5);
+
+function windowOf(i) {
+  const [wires, bins, window] = facts.patch, w0 = column.wire[i] - (wires >> 1);
+  const b0 = Math.floor(column.tick[i] / window) - (bins >> 1);
+  return { w0, w1: w0 + wires, t0: b0 * window, t1: (b0 + bins) * window };
+}
+
+// ---- moving ----------------------------------------------------------------------------------------------------------
+
+// A range around `at` that is `factor` as wide, and lies within a little more than there is.
+function scaled(from, to, at, factor, least, first, last) {
+  const width = Math.max(least, Math.min((last - first) * 1.1, (to - from) * factor)), share = (at - from) / (to - from);
+  return slid(at - share * width, width, first, last);
+}
+function slid(from, width, first, last) {
+  const slack = 0.05 * (last - first);
+  const low = Math.max(first - slack - Math.max(0, width - (last - first) - 2 * slack), Math.min(from, last + slack - width));
+  return [low, low + width];
+}
+
+function zoom(panel, x, y, ticks, wires) {
+  const at = view.t0 + (x - panel.x) / panel.width * (view.t1 - view.t0), wire = panel.w1 - (y - panel.y) / panel.height * (panel.w1 - panel.w0);
+  [view.t0, view.t1] = scaled(view.t0, view.t1, at, ticks, 20, 0, facts.ticks);
+  [panel.w0, panel.w1] = scaled(panel.w0, panel.w1, wire, wires, 4, 0, panel.plane.wires);
+  ask();
+}
+
+function pan(panel, dx, dy) {
+  const t = view.t1 - view.t0, w = panel.w1 - panel.w0;
+  [view.t0, view.t1] = slid(view.t0 - dx / panel.width * t, t, 0, facts.ticks);
+  [panel.w0, panel.w1] = slid(panel.w0 + dy / panel.height * w, w, 0, panel.plane.wires);
+  ask();
+}
+
+function home() {
+  const range = view.panels.length ? view.panels[0].plane.range : [0, 1, 0, 1];
+  [view.t0, view.t1] = [range[2], range[3]];
+  for (const panel of view.panels) [panel.w0, panel.w1] = panel.plane.range;
+  ask();
+}
+
+function chooseTpc(k) {
+  state.tpc = (k + tpcs.length) % tpcs.length;
+  element.tpc.value = state.tpc;
+  view.panels = [];
+  state.box = null;
+  state.hover = -1;
+  layOut();
+  home();
+  for (const plane of tpcs[state.tpc].planes) loadCharge(plane);
+  legend();
+  tell();
+}
+
+function panelAt(x, y) {
+  return view.panels.find((p) => y >= p.y - MARGIN.top && y <= p.y + p.height + MARGIN.gap && x >= p.x - 8 && x <= p.x + p.width + 8) || null;
+}
+
+// The drawn hit that is nearest to a place on the screen, within a few pixels; -1: there is none.
+function hitAt(panel, x, y, most) {
+  let found = -1, least = most * most;
+  for (let i = panel.plane.first, end = i + panel.plane.count; i < end; i++) {
+    if (!paint[i] && state.layer !== "charge") continue;
+    const at = place(panel, i), d = (at.x - x) ** 2 + (at.y - y) ** 2;
+    if (d < least || (d === least && paint[i])) {
+      least = d;
+      found = i;
+    }
+  }
+  return found;
+}
+
+// ---- what is told of a hit -------------------------------------------------------------------------------------------
+
+function node(name, attributes, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (key === "class") made.className = value;
+    else if (key.startsWith("on")) made[key] = value;
+    else if (value !== false) made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+const keyOf = (k) => { // a square in the colour of a label
+  const made = node("span", { class: "key" });
+  made.style.background = css(k === HELD ? theme.held : theme.label[k]);
+  return made;
+};
+const nameOfLabel = (k) => (k < labels.length ? labels[k].name : "held");
+
+function scoreRows(i) {
+  const rows = node("div", { class: "score" });
+  labels.forEach((label, k) => {
+    const bar = node("b"), value = column.score[k][i];
+    bar.style.background = css(theme.label[k]);
+    bar.style.width = Math.max(0, Math.min(1, value || 0)) * 100 + "%";
+    rows.append(node("span", {}, label.name), bar, node("span", {}, digits(value)));
+  });
+  return rows;
+}
+
+// Charge in the window of the patch. The picture has 49 levels and one pixel for several ticks: the network's has neither.
+function drawPatch(i) {
+  const w = windowOf(i), plane = planeOf(i), [wires, bins, window] = facts.patch, canvas = element.patch;
+  canvas.classList.toggle("hidden", !plane || !plane.level);
+  if (!plane || !plane.level) return;
+  canvas.width = bins;
+  canvas.height = wires;
+  const context = canvas.getContext("2d"), image = context.createImageData(bins, wires), pixel = new Uint32Array(image.data.buffer);
+  drawCharge.call(null, pixel.fill(theme.paper), bins, wires, { plane, w0: w.w0, w1: w.w1, t0: w.t0, t1: w.t1 });
+  context.putImageData(image, 0, 0);
+}
+
+function position(i) {
+  const plane = planeOf(i), first = facts.firstTick || 0, tick = digits(column.tick[i] + first);
+  const cm = facts.tickCm > 0 ? ", drift " + ((column.tick[i] + first - (facts.trigger || 0)) * facts.tickCm).toFixed(1) + " cm" : "";
+  return (plane ? "TPC " + plane.tpc + ", " + nameOf(plane) : "on no plane of the event") + ", wire " + column.wire[i] + ", tick " + tick + cm;
+}
+
+function tell() {
+  const i = state.hover >= 0 ? state.hover : state.pin, told = element.hit;
+  told.replaceChildren();
+  element.patchBox.classList.toggle("hidden", i < 0 || !planeOf(i) || !planeOf(i).level);
+  if (i < 0) {
+    told.append(node("p", { class: "faint" }, facts.n ? "Point at a hit. A click pins it; n and p walk." : "This output has no hits."));
+    return;
+  }
+  told.append(node("p", {}, node("strong", { id: "identity" }, facts.event + ":" + column.id[i]), i === state.pin ? " (pinned)" : ""),
+    node("p", { id: "position" }, position(i)), scoreRows(i));
+  const line = node("p", { id: "verdict" });
+  if (call[i] === HELD) line.append(keyOf(HELD), "held: " + (statuses[column.status[i]] || "status " + column.status[i]));
+  else line.append("called ", keyOf(call[i]), nameOfLabel(call[i]));
+  if (column.truth && column.truth[i] < labels.length)
+    line.append(", truth ", keyOf(column.truth[i]), nameOfLabel(column.truth[i]), call[i] === column.truth[i] || call[i] === HELD ? "" : ": wrong");
+  told.append(line);
+  drawPatch(i);
+}
+
+function table(head, rows, caption) {
+  return node("table", {}, node("caption", {}, caption), node("thead", {}, node("tr", {}, ...head.map((h, k) => node("th", { class: k ? "n" : "", scope: "col" }, h)))),
+    node("tbody", {}, ...rows.map((row) => node("tr", {}, ...row.map((cell, k) => (k ? node("td", { class: "n" }, cell) : node("th", { scope: "row" }, cell)))))));
+}
+
+function ratings() {
+  const counts = confusion(), told = element.rates, n = counts.flat().reduce((a, b) => a + b, 0);
+  const called = new Array(labels.length + 1).fill(0);
+  for (let i = 0; i < facts.n; i++) called[Math.min(call[i], labels.length)]++;
+  const rows = labels.map((label, k) => {
+    const is = counts[k].reduce((a, b) => a + b, 0), as = counts.reduce((a, row) => a + row[k], 0);
+    const name = node("span", {}, keyOf(k), label.name);
+    return column.truth ? [name, count(is), count(as), share(counts[k][k], is), share(counts[k][k], as)] : [name, count(called[k])];
+  });
+  if (called[labels.length]) rows.push([node("span", {}, keyOf(HELD), "held"), ...(column.truth ? ["", count(called[labels.length]), "", ""] : [count(called[labels.length])])]);
+  told.replaceChildren(table(column.truth ? ["label", "true", "called", "found", "right"] : ["label", "called"], rows,
+    (column.truth ? count(n) + " hits with truth and scores" : count(facts.n) + " " + facts.rows) + " of the event"));
+}
+
+function legend() {
+  const told = element.legend, parts = [];
+  if (state.layer === "score") parts.push(ramp(theme.score, labels[state.label].name + " 0", "1"));
+  if (["call", "truth", "wrong"].includes(state.layer)) labels.forEach((label, k) => parts.push(node("span", {}, keyOf(k), label.name)));
+  if (["call", "score"].includes(state.layer) && call.includes(HELD)) parts.push(node("span", {}, keyOf(HELD), "held"));
+  const most = tpcs.length ? tpcs[state.tpc].planes.map((p) => p.most).filter(Boolean) : [];
+  if (most.length && (state.charge || state.layer === "charge"))
+    parts.push(ramp(theme.charge, "charge 0", most.join(", ") + (facts.n ? " ADC" : "") + (most.length > 1 ? " (by plane)" : "")));
+  told.replaceChildren(...parts);
+}
+
+function ramp(map, from, to) {
+  const canvas = node("canvas", { width: 256, height: 1, "aria-hidden": "true" }), context = canvas.getContext("2d");
+  const image = context.createImageData(256, 1);
+  new Uint32Array(image.data.buffer).set(map);
+  context.putImageData(image, 0, 0);
+  return node("span", {}, from, canvas, to);
+}
+
+// ---- choices ---------------------------------------------------------------------------------------------------------
+
+function setLayer(layer) {
+  state.layer = layer;
+  for (const button of element.layers.children) button.setAttribute("aria-pressed", button.dataset.layer === layer);
+  element.label.classList.toggle("hidden", layer !== "score");
+  repaint();
+  legend();
+}
+
+function setLeast(value) {
+  state.least = Math.max(0, Math.min(1, Number(value) || 0));
+  element.slider.value = element.number.value = state.least;
+  callAll();
+  ratings();
+  repaint();
+  tell();
+  if (state.box) tellBox();
+}
+
+function pin(i, how) {
+  state.pin = i;
+  state.hover = -1;
+  const plane = i >= 0 ? planeOf(i) : null;
+  if (plane && how === "go") {
+    const k = tpcs.findIndex((t) => t.planes.includes(plane));
+    if (k !== state.tpc || !view.panels.length) chooseTpc(k);
+    const panel = view.panels.find((p) => p.plane === plane), [wires, bins, window] = facts.patch;
+    const t = Math.min(view.t1 - view.t0, 5 * bins * window), w = Math.min(panel.w1 - panel.w0, 5 * wires);
+    if (Number.isFinite(column.tick[i])) [view.t0, view.t1] = slid(column.tick[i] - t / 2, t, 0, facts.ticks);
+    [panel.w0, panel.w1] = slid(column.wire[i] - w / 2, w, 0, plane.wires);
+  }
+  const link = i >= 0 ? "#" + facts.event + ":" + column.id[i] : "#";
+  if (location.hash !== link && (i >= 0 || location.hash)) history.replaceState(null, "", link);
+  tell();
+  element.said.textContent = i >= 0 ? element.hit.textContent : "";
+  ask();
+}
+
+function follow() { // a link to a hit: run:subrun:event:hit
+  const text = decodeURIComponent(location.hash.slice(1));
+  if (!text.startsWith(facts.event + ":")) return;
+  const i = column.id.indexOf(Number(text.slice(facts.event.length + 1)));
+  if (i >= 0) pin(i, "go");
+}
+
+// ---- walks -----------------------------------------------------------------------------------------------------------
+
+const WALKS = {
+  worst: ["worst by truth", () => column.truth && rows((i) => call[i] !== HELD && column.truth[i] < labels.length)
+    .sort((a, b) => column.score[column.truth[a]][a] - column.score[column.truth[b]][b])],
+  wrong: ["called wrong", () => column.truth && rows((i) => call[i] !== HELD && column.truth[i] < labels.length && column.truth[i] !== call[i])],
+  unsure: ["least sure", () => labels.length > 1 && rows((i) => call[i] !== HELD)
+    .sort((a, b) => column.score[best[a]][a] - column.score[best[b]][b])],
+  held: ["held", () => rows((i) => call[i] === HELD)],
+};
+function rows(test) {
+  const found = [];
+  for (let i = 0; i < facts.n; i++) if (test(i)) found.push(i);
+  return found;
+}
+
+function walk(step) {
+  const list = WALKS[state.walk][1]() || [];
+  const at = list.indexOf(state.pin);
+  element.walked.textContent = list.length ? "" : "no such hit";
+  if (!list.length) return;
+  const next = at < 0 ? (step > 0 ? 0 : list.length - 1) : (at + step + list.length) % list.length;
+  element.walked.textContent = count(next + 1) + " of " + count(list.length);
+  pin(list[next], "go");
+}
+
+// ---- a selection, and its list ---------------------------------------------------------------------------------------
+
+function boxed() {
+  const { panel, t0, t1, w0, w1 } = state.box, plane = panel.plane;
+  return rows((i) => i >= plane.first && i < plane.first + plane.count && column.tick[i] + 0.5 >= t0 && column.tick[i] + 0.5 <= t1 &&
+    column.wire[i] + 0.5 >= w0 && column.wire[i] + 0.5 <= w1);
+}
+
+function tellBox() {
+  const list = boxed(), n = labels.length, told = element.box;
+  const called = new Array(n + 1).fill(0), is = new Array(n + 1).fill(0);
+  for (const i of list) {
+    called[Math.min(n, call[i])]++;
+    if (column.truth) is[Math.min(n, column.truth[i])]++;
+  }
+  const lines = [...labels.keys(), HELD].filter((k) => k !== HELD || called[n])
+    .map((k) => [node("span", {}, keyOf(k), nameOfLabel(k)), count(called[Math.min(n, k)]), ...(column.truth ? [k === HELD ? "" : count(is[k])] : [])]);
+  told.replaceChildren(node("h2", {}, "Selection"),
+    table(["label", "called", ...(column.truth ? ["true"] : [])], lines, count(list.length) + " " + facts.rows + ", " + nameOf(state.box.panel.plane)),
+    node("p", {}, node("button", { type: "button", id: "copy", onclick: () => copy(list) }, "Copy as CSV"), " ",
+      node("button", { type: "button", onclick: () => { state.box = null; told.replaceChildren(); ask(); } }, "Clear")));
+}
+
+function csv(list) {
+  const quoted = (text) => (/[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
+  const head = ["run", "subrun", "event", "hit_id", "cryostat", "tpc", "plane", "wire", "tick", ...labels.map((l) => quoted(l.name)), "status", "called",
+    ...(column.truth ? ["truth"] : [])];
+  return [head, ...list.map((i) => {
+    const plane = planeOf(i) || {};
+    return [...facts.event.split(":"), column.id[i], plane.cryostat, plane.tpc, plane.plane, column.wire[i], digits(column.tick[i] + (facts.firstTick || 0)),
+      ...column.score.map((s) => Number(s[i].toPrecision(9))), quoted(statuses[column.status[i]] || ""), quoted(nameOfLabel(call[i])),
+      ...(column.truth ? [column.truth[i] < labels.length ? quoted(nameOfLabel(column.truth[i])) : ""] : [])];
+  })].map((row) => row.join(",")).join("\n") + "\n";
+}
+
+async function copy(list) {
+  const text = csv(list);
+  try {
+    await navigator.clipboard.writeText(text);
+    element.said.textContent = "Copied " + count(list.length) + " lines.";
+  } catch { // not allowed, as in a frame: the text is there to be copied by hand
+    const area = node("textarea", { rows: 6, readonly: "", "aria-label": "the selection as CSV" });
+    area.value = text;
+    element.box.append(area);
+    area.select();
+  }
+}
+
+// ---- pointers and keys -----------------------------------------------------------------------------------------------
+
+const pointers = new Map();
+let drag = null;
+
+function local(event) {
+  const box = element.stage.getBoundingClientRect();
+  return { x: event.clientX - box.left, y: event.clientY - box.top };
+}
+
+function onDown(event) {
+  const at = local(event), panel = panelAt(at.x, at.y);
+  if (!panel || event.button > 0) return;
+  element.stage.setPointerCapture(event.pointerId);
+  pointers.set(event.pointerId, at);
+  drag = { panel, from: at, moved: false, select: event.shiftKey || element.select.getAttribute("aria-pressed") === "true" };
+}
+
+function onMove(event) {
+  const at = local(event), last = pointers.get(event.pointerId);
+  if (!last) {
+    const panel = panelAt(at.x, at.y), i = panel ? hitAt(panel, at.x, at.y, 9) : -1;
+    if (i !== state.hover) {
+      state.hover = i;
+      tell();
+      ask();
+    }
+    return;
+  }
+  if (pointers.size === 2) {
+    const [other] = [...pointers].filter(([id]) => id !== event.pointerId).map(([, p]) => p);
+    const length = (a, b) => Math.hypot(a.x - b.x, a.y - b.y), factor = length(last, other) / Math.max(1, length(at, other));
+    zoom(drag.panel, (at.x + other.x) / 2, (at.y + other.y) / 2, factor, factor);
+    pan(drag.panel, (at.x - last.x) / 2, (at.y - last.y) / 2);
+    drag.moved = true;
+  } else if (drag && (drag.moved || Math.hypot(at.x - drag.from.x, at.y - drag.from.y) > 4)) {
+    drag.moved = true;
+    if (drag.select) {
+      const t = (x) => view.t0 + (x - drag.panel.x) / drag.panel.width * (view.t1 - view.t0);
+      const w = (y) => drag.panel.w1 - (y - drag.panel.y) / drag.panel.height * (drag.panel.w1 - drag.panel.w0);
+      state.box = { panel: drag.panel, t0: Math.min(t(at.x), t(drag.from.x)), t1: Math.max(t(at.x), t(drag.from.x)),
+        w0: Math.min(w(at.y), w(drag.from.y)), w1: Math.max(w(at.y), w(drag.from.y)) };
+      ask();
+    } else pan(drag.panel, at.x - last.x, at.y - last.y);
+  }
+  pointers.set(event.pointerId, at);
+}
+
+function onUp(event) {
+  if (!pointers.delete(event.pointerId) || !drag || pointers.size) return;
+  const { panel, moved, select } = drag, at = local(event);
+  drag = null;
+  if (moved && select && state.box) tellBox();
+  if (!moved && event.type === "pointerup") {
+    const i = hitAt(panel, at.x, at.y, event.pointerType === "touch" ? 18 : 9);
+    pin(i === state.pin ? -1 : i);
+  }
+}
+
+function onWheel(event) {
+  const at = local(event), panel = panelAt(at.x, at.y);
+  if (!panel) return;
+  event.preventDefault();
+  const factor = Math.exp(Math.max(-0.5, Math.min(0.5, (event.deltaMode ? 20 : 1) * (event.deltaY || event.deltaX) * 0.002)));
+  zoom(panel, at.x, at.y, event.altKey ? 1 : factor, event.shiftKey ? 1 : factor);
+}
+
+const KEYS = {
+  ArrowLeft: () => each((p, k) => k || pan(p, 60, 0)), ArrowRight: () => each((p, k) => k || pan(p, -60, 0)),
+  ArrowUp: () => each((p) => pan(p, 0, p.height / 5)), ArrowDown: () => each((p) => pan(p, 0, -p.height / 5)),
+  "+": () => each((p, k) => zoom(p, p.x + p.width / 2, p.y + p.height / 2, k ? 1 : 0.75, 0.75)),
+  "-": () => each((p, k) => zoom(p, p.x + p.width / 2, p.y + p.height / 2, k ? 1 : 4 / 3, 4 / 3)),
+  "0": home, n: () => walk(1), p: () => walk(-1), "]": () => chooseTpc(state.tpc + 1), "[": () => chooseTpc(state.tpc - 1),
+  l: () => { const all = [...element.layers.children].map((b) => b.dataset.layer); setLayer(all[(all.indexOf(state.layer) + 1) % all.length]); },
+  c: () => element.charge.click(), Escape: () => { state.box = null; element.box.replaceChildren(); pin(-1); },
+};
+KEYS["="] = KEYS["+"];
+const each = (what) => view.panels.forEach(what);
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  const what = KEYS[event.key];
+  if (!what) return;
+  event.preventDefault();
+  what();
+}
+
+// ---- the page --------------------------------------------------------------------------------------------------------
+
+function build() {
+  const layers = [["call", "call"], ["score", "score"], ...(column.truth ? [["truth", "truth"], ["wrong", "wrong only"]] : []), ["charge", "charge"]];
+  element.tpc = node("select", { id: "tpc", onchange: (e) => chooseTpc(Number(e.target.value)) }, ...tpcs.map((t, k) =>
+    node("option", { value: k }, (t.cryostat ? "cryostat " + t.cryostat + ", " : "") + "TPC " + t.tpc + (facts.n ? ": " + count(t.hits) : ""))));
+  element.layers = node("span", { class: "group", role: "group", "aria-label": "what is drawn" }, ...layers.map(([key, text]) =>
+    node("button", { type: "button", "data-layer": key, "aria-pressed": key === state.layer, onclick: () => setLayer(key) }, text)));
+  element.label = node("select", { class: "hidden", "aria-label": "score of", onchange: (e) => { state.label = Number(e.target.value); repaint(); legend(); } },
+    ...labels.map((label, k) => node("option", { value: k }, label.name)));
+  element.label.value = state.label;
+  element.charge = node("input", { type: "checkbox", id: "under", checked: "", onchange: (e) => { state.charge = e.target.checked; legend(); ask(); } });
+  element.slider = node("input", { type: "range", min: 0, max: 1, step: 0.01, "aria-label": "threshold", oninput: (e) => setLeast(e.target.value) });
+  element.number = node("input", { type: "number", min: 0, max: 1, step: "any", id: "least", onchange: (e) => setLeast(e.target.value) });
+  element.select = node("button", { type: "button", "aria-pressed": "false", onclick: (e) =>
+    e.target.setAttribute("aria-pressed", e.target.getAttribute("aria-pressed") !== "true") }, "select");
+  element.walks = node("select", { "aria-label": "walk through", onchange: (e) => { state.walk = e.target.value; element.walked.textContent = ""; } },
+    ...Object.entries(WALKS).filter(([key]) => column.truth || !["worst", "wrong"].includes(key)).map(([key, [text]]) => node("option", { value: key }, text)));
+  element.walked = node("span", { class: "faint", role: "status" });
+  element.canvas = node("canvas");
+  element.over = node("canvas");
+  element.stage = node("div", { id: "stage", tabindex: 0, role: "img",
+    "aria-label": "The planes of a TPC, ticks across, wires upwards, with charge and hits. Keys: arrows, plus, minus, 0, n, p, brackets." }, element.canvas, element.over);
+  element.hit = node("div");
+  element.said = node("p", { class: "faint", role: "status" });
+  element.patch = node("canvas", { id: "patch", "aria-hidden": "true" });
+  element.patchBox = node("div", { class: "hidden" }, node("p", { class: "faint" }, "charge in its patch, ticks across"), element.patch);
+  element.rates = node("div");
+  element.box = node("div");
+  element.legend = node("div", { class: "legend" });
+  const hasCut = facts.sigmoid < labels.length && labels.length > 1;
+  const bar = node("div", { class: "bar" }, node("span", {}, node("label", { for: "tpc" }, facts.n ? facts.rows + " of" : "show"), element.tpc));
+  if (facts.n) bar.append(element.layers, element.label, node("span", {}, element.charge, node("label", { for: "under" }, "charge below")));
+  if (facts.n && hasCut) bar.append(node("span", {}, node("label", { for: "least" }, labels[facts.sigmoid].name + " from"), element.slider, element.number));
+  if (facts.n) bar.append(node("span", {}, element.walks, node("button", { type: "button", "aria-label": "the one before", onclick: () => walk(-1) }, "\u25c0 p"),
+    node("button", { type: "button", "aria-label": "the next one", onclick: () => walk(1) }, "n \u25b6"), element.walked), element.select);
+  bar.append(node("button", { type: "button", onclick: home }, "all"));
+  const aside = node("aside", { "aria-label": "hit and event" });
+  if (facts.n) aside.append(node("h2", {}, "Hit"), element.hit, element.patchBox, element.box, node("h2", {}, "Event"), element.rates,
+    node("p", { class: "faint" }, "Called: " + facts.rule + "."));
+  aside.append(element.said, help());
+  document.body.insertBefore(node("main", { id: "live" }, bar, node("div", {}, element.legend, element.stage), aside), document.getElementById("facts"));
+}
+
+function help() {
+  const lines = [["wheel, pinch, + -", "zoom; with Shift ticks alone, with Alt wires"], ["drag, arrows", "move"], ["Shift and drag", "select hits"],
+    ["0", "all of the planes"], ["n p", "walk through the list"], ["[ ]", "the TPC before, the next"], ["l", "next layer"], ["c", "charge below"], ["Esc", "nothing pinned"]];
+  return node("details", {}, node("summary", {}, "Keys"), node("table", {}, node("tbody", {}, ...lines.map(([key, text]) =>
+    node("tr", {}, node("th", { scope: "row" }, node("kbd", {}, key)), node("td", {}, text))))));
+}
+
+function start() {
+  read();
+  if (!tpcs.length) throw new Error("no planes");
+  paint = new Uint32Array(facts.n);
+  order = new Uint32Array(facts.n);
+  build();
+  dress();
+  callAll();
+  const fullest = tpcs.reduce((most, t, k) => (t.hits > tpcs[most].hits ? k : most), 0);
+  const drawn = tpcs.findIndex((t) => t.planes.some((p) => document.getElementById(p.charge)));
+  const rowOfHit = facts.hit === "" ? -1 : column.id.indexOf(Number(facts.hit));
+  chooseTpc(tpcs[fullest].planes.some((p) => document.getElementById(p.charge)) || drawn < 0 ? fullest : drawn);
+  if (column.truth === null) state.walk = "unsure";
+  if (facts.n) setLeast(state.least);
+  setLayer(state.layer);
+  if (rowOfHit >= 0) pin(rowOfHit, "go");
+  follow();
+  tell();
+  const stage = element.stage;
+  stage.addEventListener("pointerdown", onDown);
+  stage.addEventListener("pointermove", onMove);
+  stage.addEventListener("pointerup", onUp);
+  stage.addEventListener("pointercancel", onUp);
+  stage.addEventListener("pointerleave", () => { if (!pointers.size && state.hover >= 0) { state.hover = -1; tell(); ask(); } });
+  stage.addEventListener("wheel", onWheel, { passive: false });
+  document.addEventListener("keydown", onKey);
+  addEventListener("hashchange", follow);
+  new ResizeObserver(layOut).observe(stage);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { dress(); repaint(); legend(); if (facts.n) ratings(); tell(); });
+}
+
+addEventListener("DOMContentLoaded", () => {
+  try {
+    start();
+  } catch (error) { // the still pictures are better than nothing
+    document.documentElement.classList.remove("live");
+    throw error;
+  }
+});

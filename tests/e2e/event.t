@@ -1,0 +1,153 @@
+#!/bin/bash
+# event.t - the interactive page of an event: its columns against h5py and, in `make proof`, itself in Chromium.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+python=build/venv/bin/python
+[ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+make_labelled && make_events display --events 1 --seed 9 --hits 2000 --tpcs 2 || bail "no model or events"
+cp "$made/display.h5" "$work/a<b>.h5"
+run () { "$bin/wiremill" run --quiet --model "$1" --input "$work/a<b>.h5" --output "$work/out" "${@:2}" >/dev/null; }
+if [ -n "$(size '' 1 1)" ]; then
+    "$bin/wiremill" import ops/train/emtrkmichel.onnx -o "$work/trained.wmm" >/dev/null && run "$work/trained.wmm" || bail "no scores"
+else
+    run "$made/model-${small}1.wmm" --spec "$work/labels.yaml" || bail "no scores"
+fi
+scores=$work/out/a\<b\>.scores.h5
+cat >"$work/look.py" <<'PYTHON'
+"""look.py - EVENTS SCORES PAGE STEPS: the page's columns are those of the files; steps for browser.py with what it must show"""
+import base64, html, json, re, sys
+import h5py, numpy as np
+
+events, scores, path, steps = sys.argv[1:]
+page = open(path, encoding="utf-8").read()
+LABELS = ["track", "em", "none", "michel"]
+with h5py.File(scores) as f, h5py.File(events) as g:
+    t = {n: f["emtrkmichel"][n][:] for n in f["emtrkmichel"]}
+    h = {n: g["hit_table"][n][:].squeeze() for n in ("wire", "time", "truth")}
+order = np.lexsort((np.arange(len(t["tpc"])), t["plane"], t["tpc"], t["cryostat"]))
+
+def column(name, kind):
+    return np.frombuffer(base64.b64decode(re.search(r'id="a-%s">([^<]*)<' % name, page)[1], validate=True), kind)
+
+assert (column("wire-0", "<i4") == h["wire"][order]).all() and (column("tick-0", "<f4") == h["time"][order]).all()
+assert (column("id-0", "<i4") == t["hit_id"][order]).all() and (column("truth-0", "u1") == h["truth"][order]).all()
+assert (column("status-0", "u1") == t["status"][order]).all()
+for k, name in enumerate(LABELS):
+    assert (column("score-%d" % k, "<f4").view("<u4") == t[name][order].view("<u4")).all(), name
+facts = re.search(r'<div id="facts"[^>]*>', page)[0]
+assert html.escape("a<b>.scores.h5") in facts and "michel if its score is at least 0.5" in facts, facts
+at = 0
+for tpc, plane, first, n in re.findall(r'<b [^>]*data-tpc="(\d+)" data-plane="(\d+)"[^>]* data-first="(\d+)" data-count="(\d+)"', page):
+    assert int(first) == at and int(n) == ((t["tpc"] == int(tpc)) & (t["plane"] == int(plane))).sum()
+    at += int(n)
+assert at == len(order) > 1000, at
+assert page.count('<g id="charge-') == len(set(zip(t["tpc"], t["plane"]))), page.count('<g id="charge-')
+
+# A hit that no other hit of its plane is near to, so that the pointer finds it; the worst one.
+score = np.stack([t[n] for n in LABELS])
+on = np.flatnonzero((t["tpc"] == 1) & (t["plane"] == 2))
+far = [(np.hypot((h["wire"][on] - h["wire"][i]) / 480 * 200, (h["time"][on] - h["time"][i]) / 6000 * 1000)[on != i].min(), i) for i in on]
+row = max(far)[1]
+worst = int(score[h["truth"], np.arange(len(order))].argmin())
+name = lambda i: "1:1:1:%d" % t["hit_id"][i]
+inverse = np.argsort(order)
+print("until planes.some((p) => p.level)\nquiet")
+print("true state.pin === -1 && facts.n === %d" % len(order))
+print("true chooseTpc(1) || true")
+print("true !!(window.on = () => [view.panels[2], %d])" % inverse[row])
+print("true !!(window.at = () => { const b = element.stage.getBoundingClientRect(), p = place(...on()); return [b.left + p.x, b.top + p.y]; })")
+print("until view.panels.length === 3 && at()[1] < innerHeight")
+print("move at()[0] at()[1]")
+print("until document.querySelector('#identity')?.textContent === '%s'" % name(row))
+print("true document.querySelector('#position').textContent.includes('plane 2 (W), wire %d, tick ')" % h["wire"][row])
+for k in range(4):
+    print("true Math.abs(document.querySelectorAll('.score span:last-of-type')[0] && Number(document.querySelectorAll('.score span')[%d].textContent) - %r) < 1e-6"
+          % (2 * k + 1, float(score[k, row])))
+print("true document.querySelector('#verdict').textContent.includes('truth %s')" % LABELS[h["truth"][row]])
+print("true state.pin === -1\nclick at()[0] at()[1]\nuntil location.hash === '#%s'" % name(row))
+print("key Escape\nuntil state.pin === -1 && location.hash === ''")
+print("key n\nuntil location.hash === '#%s'" % name(worst))
+print("true planeOf(state.pin).tpc === %d && state.walk === 'worst' && element.walked.textContent.startsWith('1 of ')" % t["tpc"][worst])
+print("key n\ntrue location.hash !== '#%s'\nkey p\ntrue location.hash === '#%s'" % (name(worst), name(worst)))
+print("load #%s\nuntil planes.some((p) => p.level)\ntrue state.pin === %d" % (name(row), inverse[row]))
+print("true view.t1 - view.t0 < facts.ticks && document.querySelector('#identity').textContent === '%s'" % name(row))
+print("key 0\ntrue view.t0 === 0 && view.t1 === facts.ticks")
+print("wheel at()[0] at()[1] -300\nuntil view.t1 - view.t0 < 5000\ntrue view.panels[2].w1 - view.panels[2].w0 < 440 && view.panels[0].w1 === 1148")
+print("true !!(window.seen = [view.t0, view.t1, at()])")
+print("drag at()[0] at()[1] at()[0]+100 at()[1]")
+print("until Math.abs(view.t0 - seen[0]) > 1\ntrue Math.abs(at()[0] - seen[2][0] - 100) < 1.5 || view.t0 < 0")
+print("key 0\nuntil view.t0 === 0")
+print("drag view.panels[2].x+element.stage.getBoundingClientRect().left+1 view.panels[2].y+element.stage.getBoundingClientRect().top+1 "
+      "view.panels[2].x+view.panels[2].width+element.stage.getBoundingClientRect().left-1 "
+      "view.panels[2].y+view.panels[2].height+element.stage.getBoundingClientRect().top-1 shift")
+print("until element.box.textContent.includes('Clear')")
+inside = (h["wire"][on] > 5) & (h["wire"][on] < 475) & (h["time"][on] > 20) & (h["time"][on] < 5980)
+print("true boxed().length >= %d && boxed().length <= %d" % (inside.sum(), len(on)))
+print("true csv([%d]).split('\\n')[1].startsWith('1,1,1,%d,0,1,2,%d,')" % (inverse[row], t["hit_id"][row], h["wire"][row]))
+for key in ("score", "truth", "wrong", "charge", "call"):
+    print("key l\nuntil state.layer === '%s' && document.querySelector('[data-layer=%s]').getAttribute('aria-pressed') === 'true'" % (key, key))
+print("quiet")
+with open(steps, "w") as out:
+    json.dump(len(order), out)
+PYTHON
+show () { keep "$bin/wiremill" show "$scores" "$@"; }
+page () { show --output "$work/e.html" && $python "$work/look.py" "$work/a<b>.h5" "$scores" "$work/e.html" "$work/n" >"$work/steps"; }
+ok "identity, place, scores, truth and status of each hit are on the page to the last bit" page
+syntax () { node --check producer/pictures/event.js; }
+if command -v node >/dev/null; then ok "the script's syntax" syntax; fi
+
+if [ -z "$(size '' 1 1)" ]; then
+    done_testing
+elif ! command -v chromium >/dev/null; then
+    skip "chromium is not installed (make deps-browser)"
+    done_testing
+fi
+browser () { $python tests/e2e/browser.py "file://$work/e.html" >"$work/said" 2>&1 || { cat "$work/said"; return 1; }; }
+used () { browser <"$work/steps"; }
+ok "in Chromium: hover, click, keys, walks, links, zoom, selection and layers" used
+rated () # threshold...: the table is that of wiremill truth
+{
+    local least
+    for least in "$@"; do
+        "$bin/wiremill" truth "$work/a<b>.h5" "$scores" --threshold "$least" | sed -n '3,6s/  */ /gp' | cut -d' ' -f1-5 >"$work/wanted"
+        [ "$(wc -l <"$work/wanted")" = 4 ] && { echo "until planes.some((p) => p.level)" && echo "true setLeast('$least') || true" &&
+            echo "show [...element.rates.querySelectorAll('tbody tr')].map((r) => [...r.cells].map((c) => c.textContent.replace(',', '')).join(' ')).join('\n')"; } |
+            browser && diff "$work/said" "$work/wanted" || return 1
+    done
+}
+ok "the threshold's found and right are those of wiremill truth" rated 0.5 0.05 0.3 0.93
+widths ()
+{
+    for width in 1440 800 360; do for how in light dark; do echo "size $width 900 $how"; echo fit; echo audit; done; done
+}
+looked () { { echo "until planes.some((p) => p.level)" && widths && echo quiet; } | browser; }
+ok "at three widths, light and dark: what readers of screens need, and contrast" looked
+still () { printf '%s\n' 'scripts off' "true getComputedStyle(document.querySelector('#still')).display === 'block'" "true document.querySelectorAll('#still svg').length >= 6" fit | browser; }
+ok "without scripts the still pictures are there" still
+paper ()
+{
+    printf '%s\n' "until planes.some((p) => p.level)" "media print" "true getComputedStyle(document.querySelector('#still')).display === 'block'" \
+        "true getComputedStyle(document.querySelector('#live')).display === 'none'" | browser
+}
+ok "... and on paper" paper
+speed () # hits: printed, not judged
+{
+    make_events "display-$1" --events 1 --seed 5 --hits "$1" --tpcs 1 || return
+    "$bin/wiremill" run --quiet --model "$made/model-small-1.wmm" --spec "$work/small.yaml" --input "$made/display-$1.h5" --output "$work/out-$1" >/dev/null &&
+        "$bin/wiremill" show "$work/out-$1/display-$1.scores.h5" --output "$work/e.html" && browser <<'STEPS'
+until planes.some((p) => p.level)
+show facts.n + ' hits, opened in ' + Math.round(performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd) + ' ms'
+show new Promise((done) => { let n = 0, begin = performance.now(); const step = () => { zoom(view.panels[0], 300, 100, n % 40 < 20 ? 0.95 : 1 / 0.95, 1); draw(); mark(); if (++n < 60) requestAnimationFrame(step); else done(Math.round(60000 / (performance.now() - begin)) + ' frames a second'); }; requestAnimationFrame(step); })
+quiet
+STEPS
+    local code=$?
+    sed 's/^/# /' "$work/said"
+    return $code
+}
+printf 'patch: [16, 16]\nlabels: [track, em, none, michel]\n' >"$work/small.yaml"
+make_model small-1 || bail "no small model"
+for n in 64000 100000; do
+    ok "$n hits on one TPC" speed $n
+    grep '^# ' "$work/output"
+done
+done_testing
