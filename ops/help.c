@@ -1,6 +1,7 @@
 /* help.c - see help.h. The pages lie beside the programs as text, made of the manual's Markdown by
    ops/manual/terminal.py: a line that begins in the first column is a heading.  */
 #include "ops/help.h"
+#include "ops/ask/wm_show.h"
 #include "ops/verbs.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_program.h"
@@ -38,11 +39,8 @@ static int show_page (const char *path)
     if (!file)
         return -1;
     fflush (stdout);
-    const char *term = getenv ("TERM"), *no_color = getenv ("NO_COLOR");
-    const bool is_terminal = isatty (STDOUT_FILENO);
-    const bool is_bold =
-        is_terminal && (!no_color || !*no_color) && term && strcmp (term, "dumb") != 0;
-    FILE *pager = is_terminal ? popen ("LESS=${LESS:--FR} ${PAGER:-less}", "w") : NULL;
+    const bool is_bold = wm_show_has_colors (STDOUT_FILENO);
+    FILE *pager = isatty (STDOUT_FILENO) ? popen ("LESS=${LESS:--FR} ${PAGER:-less}", "w") : NULL;
     print_page (file, pager ? pager : stdout, is_bold);
     fclose (file);
     if (pager)

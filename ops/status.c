@@ -29,6 +29,9 @@ static const wm_option_t options[] = {
     {.name = "files", .task = "what",
      .help = "its inputs instead: output, state, rows, and how many of them are held"},
     {.name = "json", .task = "how", .help = "as JSON: wiremill-status-1, or wiremill-files-1"},
+    {.name = "watch", .help = "again and again until the campaign is finished or no broker runs"},
+    {.name = "interval", .value = "TIME", .fallback = "2s", .is_above = true,
+     .help = "with --watch: how often"},
     {.name = NULL},
 };
 
@@ -37,7 +40,8 @@ const wm_verb_t wm_verb_status = {
     .name = "status", .task = WATCH_TASK, .rest = "[DIR]",
     .summary = "how far a campaign is, and its workers",
     .text = "  wiremill status out/\n"
-            "  wiremill status --files out/\n",
+            "  wiremill status --files out/\n"
+            "  wiremill status --watch out/\n",
     .options = options, .run = status_main };
 /* clang-format on */
 
@@ -47,8 +51,15 @@ const wm_verb_t wm_verb_status = {
 #define CELL_BYTES 48
 #define RATE_WIDTH 14
 
-/* One line of the table, in the columns of the terminal: what does not fit is left out.  */
-static void show_cells (char cell[CELLS][CELL_BYTES], int rate_width)
+/* The code of a style if stdout may have colours.  */
+static const char *color (wm_style_t style)
+{
+    return wm_show_has_colors (STDOUT_FILENO) ? wm_style_code (style) : "";
+}
+
+/* One line of the table, in the columns of the terminal: what does not fit is left out. `style` is
+   that of the state.  */
+static void show_cells (char cell[CELLS][CELL_BYTES], int rate_width, wm_style_t style)
 {
     /* the last that people look for is left out first; the bar stands without a heading */
     static const int rank[CELLS] = { 0, 1, 9, 2, 5, 6, 4, 8, 3, 7, 10 };
@@ -62,7 +73,13 @@ static void show_cells (char cell[CELLS][CELL_BYTES], int rate_width)
     int end = wm_show_fit (part, CELLS, wm_show_width (STDOUT_FILENO), line);
     while (end && line[end - 1] == ' ')
         end--;
-    printf ("%.*s\n", end, line);
+    line[end] = 0;
+    const char *state = style == WM_PLAIN ? NULL : strstr (line, cell[1]);
+    const int before = state ? (int) (state - line) : end;
+    printf ("%.*s", before, line);
+    if (state)
+        printf ("%s%s%s%s", color (style), cell[1], color (WM_PLAIN), state + strlen (cell[1]));
+    putchar ('\n');
 }
 
 static void show_campaign (const json_t *s)
@@ -75,10 +92,10 @@ static void show_campaign (const json_t *s)
     const time_t submitted_s = (time_t) wm_ask_int (s, "campaign.submitted");
     const double queued = wm_ask_real (s, "batches.queued") + wm_ask_real (s, "batches.asked");
     struct tm local;
+    const wm_top_campaign_t campaign = { .status = (json_t *) (uintptr_t) s };
     wm_account_name (s, name);
     snprintf (cell[0], CELL_BYTES, "%.14s", name);
-    snprintf (cell[1], CELL_BYTES, "%s",
-              wm_top_state (&(wm_top_campaign_t){ .status = (json_t *) (uintptr_t) s }));
+    snprintf (cell[1], CELL_BYTES, "%s", wm_top_state (&campaign));
     if (localtime_r (&submitted_s, &local))
         strftime (cell[2], CELL_BYTES, "%b %d %H:%M", &local);
     if (share >= 0)
@@ -92,8 +109,8 @@ static void show_campaign (const json_t *s)
         snprintf (cell[9], CELL_BYTES, "%s", wm_show_time (eta_s, text));
     snprintf (cell[10], CELL_BYTES, "%s", wm_show_bar (share > 0 ? share : 0, 10, bar));
     const int rate_width = (int) strlen (wm_ask_rows_s (s, RATE_WIDTH, head[8]));
-    show_cells (head, rate_width > 7 ? rate_width : 7);
-    show_cells (cell, rate_width > 7 ? rate_width : 7);
+    show_cells (head, rate_width > 7 ? rate_width : 7, WM_PLAIN);
+    show_cells (cell, rate_width > 7 ? rate_width : 7, wm_top_style (&campaign));
     if (wm_ask_serves_clients (s))
         printf ("clients: %lld connected; nothing of their patches is kept",
                 (long long) wm_ask_int (s, "inputs.open"));
@@ -248,11 +265,11 @@ static void show_status (const json_t *s, const char *campaign)
     if (!*endpoint)
         show_stopped (s, campaign);
     else if (*waiting)
-        printf ("waiting for: %s\n", waiting);
+        printf ("%swaiting for%s: %s\n", color (WM_WARN), color (WM_PLAIN), waiting);
     if (*endpoint)
         wm_waits_print (stdout, s);
     if (*paused) {
-        printf ("paused: %s\nrun ", paused);
+        printf ("%spaused%s: %s\nrun ", color (WM_WARN), color (WM_PLAIN), paused);
         wm_command_verb (stdout, "resume", "", " to continue");
     }
     show_workers (s);
@@ -320,24 +337,48 @@ static int show_files (const char *endpoint, const char *campaign, bool json)
     return code;
 }
 
-static int status_main (const wm_args_t *args)
+/* Prints the status once; *goes_on: a broker works on it.  */
+static int show (const char *endpoint, const char *campaign, bool json, bool *goes_on)
 {
-    char endpoint[256], campaign[PATH_MAX];
-    wm_error_t error = { 0 };
     int code;
-    if (wm_ask_where (args, endpoint, campaign, &error))
-        return wm_complain ("status", &error);
-    if (wm_args_given (args, "files"))
-        return show_files (endpoint, campaign, wm_args_given (args, "json"));
     json_t *status = wm_ask_anyhow ("status", endpoint, campaign, &code);
+    *goes_on = false;
     if (!status)
         return code;
     wm_account_add (status, "status", endpoint, campaign, false);
-    if (wm_args_given (args, "json")) {
+    if (json) {
         json_dumpf (status, stdout, JSON_INDENT (2));
         putchar ('\n');
     } else
         show_status (status, campaign);
+    *goes_on = *wm_ask_text (status, "endpoint") &&
+               strcmp (wm_ask_text (status, "campaign.state"), "finished") != 0;
     json_decref (status);
     return WM_EXIT_OK;
+}
+
+static int status_main (const wm_args_t *args)
+{
+    char endpoint[256], campaign[PATH_MAX];
+    wm_error_t error = { 0 };
+    const bool watch = wm_args_given (args, "watch"), json = wm_args_given (args, "json");
+    if (watch && wm_args_given (args, "files"))
+        return wm_args_refuse (args, "--watch shows the campaign, --files its inputs once");
+    if (wm_args_given (args, "interval") && !watch)
+        return wm_args_refuse (args, "--interval is of --watch");
+    for (bool goes_on = true;;) {
+        if (wm_ask_where (args, endpoint, campaign, &error))
+            return wm_complain ("status", &error);
+        if (wm_args_given (args, "files"))
+            return show_files (endpoint, campaign, json);
+        if (watch && !json && wm_show_has_colors (STDOUT_FILENO))
+            fputs ("\033[H\033[2J", stdout);
+        const int code = show (endpoint, campaign, json, &goes_on);
+        if (!watch || !goes_on)
+            return code;
+        if (!json)
+            putchar ('\n');
+        fflush (stdout);
+        usleep ((useconds_t) (wm_args_seconds (args, "interval") * 1e6));
+    }
 }

@@ -437,10 +437,9 @@ static bool end_threads (top_t *self)
 static int run_live (top_t *self, int64_t interval_ms)
 {
     wm_error_t error;
-    const char *no_color = getenv ("NO_COLOR");
     const int notify = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
     self->canvas.has_styles = true;
-    self->canvas.has_colors = !no_color || !*no_color;
+    self->canvas.has_colors = wm_show_has_colors (STDOUT_FILENO);
     self->view.has_keys = true;
     self->view.late_s = (double) (interval_ms + LATE_MS) / 1e3;
     self->view.screen = self->n > 1 ? WM_TOP_LIST : WM_TOP_CAMPAIGN;

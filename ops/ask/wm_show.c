@@ -96,6 +96,18 @@ int wm_show_width (int fd)
                                        : (int) width;
 }
 
+static bool is_terminal (int fd)
+{
+    const char *term = getenv ("TERM");
+    return isatty (fd) && term && strcmp (term, "dumb") != 0;
+}
+
+bool wm_show_has_colors (int fd)
+{
+    const char *no_color = getenv ("NO_COLOR");
+    return is_terminal (fd) && (!no_color || !*no_color);
+}
+
 int wm_show_fit (const wm_show_part_t *part, size_t n_part, int width,
                  char line[WM_SHOW_WIDTH_MAX + 1])
 {
@@ -124,9 +136,9 @@ int wm_show_fit (const wm_show_part_t *part, size_t n_part, int width,
 
 void wm_progress_init (wm_progress_t *self, bool quiet)
 {
-    const char *term = getenv ("TERM");
     *self = (wm_progress_t){ .quiet = quiet };
-    self->terminal = isatty (STDERR_FILENO) && term && strcmp (term, "dumb") != 0;
+    self->terminal = is_terminal (STDERR_FILENO);
+    self->has_colors = wm_show_has_colors (STDERR_FILENO);
     self->last_ms =
         wm_now_ms () - (self->terminal ? DRAW_EVERY_MS : PLAIN_EVERY_MS - PLAIN_FIRST_MS);
 }
@@ -145,7 +157,14 @@ void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms)
     self->last_ms = now_ms;
     char time[WM_LOG_TIME_BYTES];
     if (self->terminal) {
-        fprintf (stderr, "\r\033[K%.*s", wm_progress_width (self), line);
+        const int width = wm_progress_width (self);
+        const int bar = self->has_colors ? (int) strcspn (line, "[") : width;
+        const int end = bar < width ? bar + (int) strcspn (line + bar, "]") + 1 : width;
+        if (end < width)
+            fprintf (stderr, "\r\033[K%.*s\033[36m%.*s\033[0m%.*s", bar, line, end - bar,
+                     line + bar, width - end, line + end);
+        else
+            fprintf (stderr, "\r\033[K%.*s", width, line);
         self->drawn = true;
     } else
         fprintf (stderr, "%s%s\n", wm_log_time (time), line);

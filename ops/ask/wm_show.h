@@ -23,6 +23,10 @@ const char *wm_show_bar (double share, int width, char text[64]); /* [####----] 
 #define WM_SHOW_WIDTH_MAX 240
 int wm_show_width (int fd);
 
+/* Returns whether text on `fd` may have colours: it is a terminal, and neither NO_COLOR nor
+   TERM=dumb is set.  */
+bool wm_show_has_colors (int fd);
+
 /* Puts `part` one after the other into `line`, with two spaces between. Of what does not fit into
    `width` columns the part with the highest `rank` is left out first; the last that is left is cut.
    Empty parts are skipped. At most 16 parts. Returns the length.  */
@@ -34,7 +38,7 @@ int wm_show_fit (const wm_show_part_t *part, size_t n_part, int width,
                  char line[WM_SHOW_WIDTH_MAX + 1]);
 
 typedef struct {
-    bool quiet, terminal;
+    bool quiet, terminal, has_colors;
     int64_t last_ms; /* when something was shown */
     bool drawn;      /* a line stands on the terminal */
 } wm_progress_t;

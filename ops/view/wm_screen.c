@@ -10,8 +10,13 @@
 #include <string.h>
 #include <wchar.h>
 
-static const char *const code[] = { "",         "\033[1m",    "\033[7m", "\033[32m",
+static const char *const code[] = { "\033[0m",  "\033[1m",    "\033[7m", "\033[32m",
                                     "\033[33m", "\033[1;31m", "\033[36m" };
+
+const char *wm_style_code (wm_style_t style)
+{
+    return code[style];
+}
 
 bool wm_canvas_reset (wm_screen_t *self, int rows, int columns)
 {
@@ -71,7 +76,7 @@ static void begin (wm_screen_t *self, wm_style_t style)
 static void end (wm_screen_t *self, wm_style_t style)
 {
     if (self->has_styles && style && (self->has_colors || style <= WM_REVERSE))
-        add (self, "\033[0m", 4, 0);
+        add (self, code[WM_PLAIN], strlen (code[WM_PLAIN]), 0);
 }
 
 /* Adds as much of the text as fits into so many columns; returns the columns it takes.  */

@@ -23,6 +23,9 @@ typedef struct {
     char (*line)[WM_CANVAS_LINE_BYTES];
 } wm_screen_t;
 
+/* Returns the code that begins a style on a terminal; that of WM_PLAIN ends every style.  */
+const char *wm_style_code (wm_style_t style);
+
 /* Keeps the settings, removes the text. false: no memory. Freed by wm_canvas_free.  */
 bool wm_canvas_reset (wm_screen_t *self, int rows, int columns);
 void wm_canvas_free (wm_screen_t *self);

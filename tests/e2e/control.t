@@ -55,6 +55,8 @@ waits ()
     keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "run .wiremill resume $out.wiremill. to continue"
 }
 ok "why names the pause" waits
+"$bin/wiremill" status --watch --interval 0.2 "$out" >"$work/watch" 2>&1 &
+watch=$!
 ok "a worker comes, and gets nothing" until_true 60 state "^[^ ]+:[0-9]+ .* idle +0 "
 labels () { "$bin/wiremill" status "$out" --json | sed -n '/"workers":/,/]/s/.*"label": "\(.*\)".*/\1/p'; }
 two () { [ "$(labels | wc -l)" = 2 ]; }
@@ -87,6 +89,21 @@ ok "why prints the possible causes" reads
 kill -CONT "$producer"
 finished () { wait $run; }
 ok "the campaign is finished" finished
+watched ()
+{
+    wait $watch && grep -q "^out  *paused" "$work/watch" && [ "$(grep -c '^CAMPAIGN' "$work/watch")" -gt 1 ] &&
+        [[ $(grep '^out ' "$work/watch" | tail -n 1) =~ (finished|stopped|running) ]] && ! grep -q "$(printf '\033')" "$work/watch"
+}
+ok "... and so is the status that was watched, without escape codes in a file" watched
+colors () # a terminal has them, unless it is not to
+{
+    local green=$(printf '\033[32mfinished\033[0m')
+    env -u NO_COLOR TERM=xterm script -qec "$bin/wiremill status $out" /dev/null | grep -qF "$green" &&
+        NO_COLOR=1 TERM=xterm script -qec "$bin/wiremill status $out" /dev/null | grep -q "out *finished " &&
+        refused 2 'its inputs once' "$bin/wiremill" status --watch --files "$out" &&
+        refused 2 'is of --watch' "$bin/wiremill" status --interval 1 "$out"
+}
+ok "a terminal shows the state in its colour, except with NO_COLOR" colors
 
 serve
 twice () { keep "$bin/wiremill" resume "$out" && says "neither paused nor draining"; }
