@@ -91,14 +91,16 @@ static int list (keys_t *self)
 
 /* ---- add ------------------------------------------------------------------------------------- */
 
-/* Makes a key and its file, the table first: a join file of a rotated role is always good.  */
-static wm_fault_t make (keys_t *self, wm_role_t role, const char *path, char made[4200],
-                        wm_error_t *error)
+/* Makes a key and its file, the table first: a join file of a rotated role is always good. Its note
+   is `otherwise` if none was given.  */
+static wm_fault_t make (keys_t *self, wm_role_t role, const char *path, const char *otherwise,
+                        char made[4200], wm_error_t *error)
 {
     const int64_t expires = (int64_t) wm_args_seconds (self->args, "expires");
     wm_join_t join;
+    const char *note = wm_args_text (self->args, "note");
     if (wm_keys_add (&self->table, self->campaign, role, expires ? self->now_s + expires : 0,
-                     wm_args_text (self->args, "note"), &join, error))
+                     note ? note : otherwise, &join, error))
         return error->fault;
     if (path)
         snprintf (made, 4200, "%s", path);
@@ -123,7 +125,7 @@ static int add (keys_t *self)
         return wm_args_refuse (self->args,
                                "add needs --role worker, producer, operator or monitor");
     const char *path = wm_args_place (self->args, "output", place);
-    if (make (self, wm_role_of (role), path, made, &error))
+    if (make (self, wm_role_of (role), path, "", made, &error))
         return wm_complain ("keys", &error);
     printf ("key %s: give %s to %s (scp keeps it secret; mode 600)\n",
             self->table.row[self->table.n - 1].id, made,
@@ -164,7 +166,7 @@ static wm_fault_t rotate_role (keys_t *self, wm_role_t role, int64_t grace_s, wm
 {
     char path[4200], made[4200], until[24];
     snprintf (path, sizeof path, "%s/join-%s", self->campaign, wm_role_name (role));
-    if (make (self, role, path, made, error))
+    if (make (self, role, path, "made by rotate", made, error))
         return error->fault;
     const size_t last = self->table.n - 1;
     unsigned n = 0;

@@ -251,15 +251,27 @@ static void left_out (const run_t *self)
                  wm_show_count ((int64_t) self->inputs.n_repeated, n));
 }
 
+/* A producer's broker, as its first and last lines name it: by the campaign's folder if that was
+   given (file://FOLDER/endpoint.json), else by its address.  */
+static const char *broker_of (const run_t *self, char text[300])
+{
+    static const char head[] = "file://", tail[] = "/endpoint.json";
+    const char *at = self->crew.endpoint;
+    const bool is_file = strncmp (at, head, sizeof head - 1) == 0;
+    const int n = (int) strlen (at) - (is_file ? (int) (sizeof head + sizeof tail) - 2 : 0);
+    snprintf (text, 300, "%s %.*s", is_file ? "of" : "at", n, is_file ? at + sizeof head - 1 : at);
+    return text;
+}
+
 static void first_line (const run_t *self)
 {
-    char n[32];
+    char n[32], broker[300];
     const char *files =
         self->workflow.feed.command ? " asked for before, more from the command," : "";
     if (!self->setup) {
-        fprintf (stderr, "wiremill %s: %s file%s%s to the broker at %s\n", WM_VERSION,
+        fprintf (stderr, "wiremill %s: %s file%s%s to the broker %s\n", WM_VERSION,
                  wm_show_count ((int64_t) self->inputs.n_file, n),
-                 self->inputs.n_file == 1 ? "" : "s", files, self->crew.endpoint);
+                 self->inputs.n_file == 1 ? "" : "s", files, broker_of (self, broker));
         wm_allowance_print (wm_allowance (), 0, "");
         if (!wm_join_suffices (WM_ROLE_OPERATOR))
             fputs ("a producer's key shows neither progress nor summary: give a monitor's too, by "
@@ -404,11 +416,11 @@ static void print_count (int64_t count, const char *what)
 
 static void print_table (const run_t *self, int code, double seconds)
 {
-    char a[32], per_s[32];
+    char a[32], per_s[32], broker[300];
     const json_t *s = self->status;
     putchar ('\n');
     if (!self->setup)
-        printf ("  the campaign of the broker at %s\n", self->crew.endpoint);
+        printf ("  the campaign of the broker %s\n", broker_of (self, broker));
     printf ("  files            %s written", wm_show_count (wm_ask_int (s, "inputs.written"), a));
     printf (", %s held", wm_show_count (wm_ask_int (s, "inputs.held"), a));
     print_count (wm_ask_int (s, "inputs.open"), "open");

@@ -244,6 +244,14 @@ static wm_fault_t option_differs (const pin_t *pin, const char *pinned, const ch
     return WM_OK;
 }
 
+/* Digits and letters of a pin that people are shown: of digests 12, as everywhere.  */
+static int shown (const pin_t *pin)
+{
+    return pin->offset == offsetof (wm_pins_t, model) || pin->offset == offsetof (wm_pins_t, wmm)
+               ? 12
+               : 150;
+}
+
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error)
 {
     for (size_t i = 0; i < PINS; i++) {
@@ -254,8 +262,8 @@ wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_
             return option_differs (&pins[i], a, b, error)
                        ? WM_EBATCH
                        : wm_fault (error, WM_EBATCH,
-                                   "this campaign is pinned to %s '%.150s', not '%.150s'",
-                                   pins[i].key, a, b);
+                                   "this campaign is pinned to %s '%.*s', not '%.*s'",
+                                   pins[i].key, shown (&pins[i]), a, shown (&pins[i]), b);
     }
     const char *a = pinned->spec, *b = given->spec;
     while (*a && *b && (same_line (a, b) || is_idle_patch (pinned, a, b))) {

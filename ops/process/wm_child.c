@@ -187,12 +187,17 @@ bool wm_child_log_contains (const wm_child_t *self, const char *text)
     return found;
 }
 
-/* Keeps a line that is shown, without its time, the program's name and the end of the line.  */
-static void keep (wm_child_t *self, const char *line)
+/* A line of the log without its time and the program's name: the child's stands before it.  */
+static const char *words_of (const char *line)
 {
     const char *text = wm_log_line (line), *colon = strstr (text, ": ");
-    if (strncmp (text, "wiremill", 8) == 0 && colon)
-        text = colon + 2;
+    return strncmp (text, "wiremill", 8) == 0 && colon ? colon + 2 : text;
+}
+
+/* Keeps a line that is shown, without its end.  */
+static void keep (wm_child_t *self, const char *line)
+{
+    const char *text = words_of (line);
     snprintf (self->said, sizeof self->said, "%.*s", (int) strcspn (text, "\n"), text);
 }
 
@@ -212,7 +217,7 @@ void wm_child_show (wm_child_t *self, const char *with, FILE *out)
         self->shown = ftell (self->reader);
         keep (self, line);
         if (strstr (line, with) && n-- <= SHOW_LINES_MAX)
-            fprintf (out, "%s  %s: %s%s", wm_log_time (time), self->name, wm_log_line (line),
+            fprintf (out, "%s  %s: %s%s", wm_log_time (time), self->name, words_of (line),
                      strchr (line, '\n') ? "" : "\n");
     }
 }

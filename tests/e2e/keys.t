@@ -142,6 +142,8 @@ expired ()
 ok "and expires" until_true 60 expired
 cp "$keys/join-worker" "$work/old-worker"
 ok "workers' keys are rotated" "$bin/wiremill" keys rotate "$out" --role worker --grace 0s
+noted () { "$bin/wiremill" keys list "$out" | grep -E '^worker .* made by rotate$'; }
+ok "... which the new one's note states" noted
 old ()
 {
     refused 7 "worker [0-9a-f]{8} of $work/old-worker, .*it was revoked, or has expired" "${work_by[@]}" \

@@ -13,7 +13,7 @@ told () { diff <(printf '%s\n' "$@") "$said"; } # lines: exactly these were told
 echo nothing >"$work/bad.h5"
 run () { keep "$bin/wiremill" run --model "$model" --output "$out" --input "$made/told.h5" --input "$work/bad.h5" --workers 1 "$@"; }
 first () { exits 3 run --on-done "$tell; exit 7" --on-held "$tell" && sed 's/^held [01]/held/' "$said" >"$said.1" &&
-    printf '%s\n' "held 1" "done 1 1" | diff - "$said.1" && says 'broker: wiremill-broker: --on-done: its command failed with exit code 7'; }
+    printf '%s\n' "held 1" "done 1 1" | diff - "$said.1" && says 'broker: --on-done: its command failed with exit code 7'; }
 ok "a run tells what is held, that it is done, and how a command failed" first
 again () { rm "$said" && exits 3 run --on-done "$tell" --on-held "$tell" && [ ! -e "$said" ]; }
 ok "the same command has nothing to tell" again

@@ -24,7 +24,7 @@ worker ()
 {
     drop "$work/out" && rm -f "$work/died"
     keep env "WM_FAILPOINT=worker-session:1:$work/died" "${run[@]}" --output "$work/out" --workers 1 &&
-        says 'worker-1: wiremill-worker: engine .* self-test is passed' &&
+        says 'worker-1: engine .* self-test is passed' &&
         says 'worker-1 ended by signal 9 .*; starting it again in '
 }
 ok "... a worker, with its last lines" worker

@@ -64,7 +64,7 @@ refuses "$reason"
 goes_on
 # The model's file, and less than a segment of the journal, or than a ledger.
 begin model $(($(stat -c %s "$model") / 4096 * 4096 + 65536)) || bail "no gateway"
-reason="broker: wiremill-broker: disk full at $disk/state/0/c/[^ ]*: waiting; free some space there"
+reason="broker: disk full at $disk/state/0/c/[^ ]*: waiting; free some space there"
 tells "room for the model alone" "$reason"
 refuses "$reason"
 goes_on
