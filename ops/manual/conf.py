@@ -31,6 +31,7 @@ html_css_files = ["manual.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_last_updated_fmt = ""
+html_search_scorer = os.path.join(os.path.dirname(__file__), "scorer.js")
 # Nothing is fetched from elsewhere: the site is read offline.
 html_theme_options = {"top_of_page_buttons": []}
 

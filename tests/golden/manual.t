@@ -1,6 +1,6 @@
 #!/bin/bash
 # manual.t - the manual: Sphinx builds it without a warning, its blocks of commands print what they show, no page is an orphan.
-# make test runs the lessons (start/), make proof all pages. ONLY="ops/manual/howto/resume.md" chooses.
+# make test runs the lessons (start/), make proof all pages and the questions of searches.txt. ONLY="ops/manual/howto/resume.md" chooses.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 build=${WM_BUILD:-build/release}
@@ -21,6 +21,30 @@ for page in "${pages[@]}"; do
     [ ${#alone[@]} != 0 ] || [[ $page != */disk-full.md ]] || { skip "$page: this user may not mount"; continue; }
     ok "$page" typed "$(basename "$page")" "$page"
 done
+
+# Questions typed into the site's search, by a browser.
+steps () # questions
+{
+    local page question
+    while read -r page question; do
+        echo "load search.html?q=${question// /+}"
+        echo "until /found|not match/.test(document.querySelector('.search-summary').innerText)"
+        echo "show ([...document.querySelectorAll('ul.search > li > a')].slice(0, 5).some(a => a.href.includes('/$page.html')) ?" \
+            "'found' : 'not found') + ': $page: $question'"
+    done < <(grep -v '^#' "$1")
+}
+searched () # questions
+{
+    steps "$1" | keep python3 tests/e2e/browser.py "file://$(realpath "$build")/manual/html/" || return
+    says '^found: ' && ! says '^not found: '
+}
+if [ -n "$(size '' 1 1)" ] && [ -e build/venv-manual/.made ] && command -v chromium >/dev/null; then
+    ok "the search finds the page for each question" searched tests/golden/searches.txt
+    echo "start/install grafana" >"$work/elsewhere"
+    ok "a page that is not found is noticed" eval '! searched "$work/elsewhere"'
+else
+    skip "the site's search: not in make test, or no build/venv-manual or chromium"
+fi
 
 # The runner itself notices what differs, fails, or is not typed at all.
 differs () # text of a page
