@@ -31,7 +31,7 @@ picture: all ## the event of README.md again: made, scored and drawn, to build/p
 	@cmp build/picture/event.svg $(PICTURE) && echo "$(PICTURE) is as it was" || \
 	    echo "look at build/picture/event.svg, and copy it to $(PICTURE)"
 .PHONY: screens
-screens: all deps-browser ## the manual's screenshots again, to ops/manual/pictures
+screens: all deps-browser ## the manual's screenshots again, to ops/manual/pictures (needs tmux)
 	ops/manual/pictures/screens.sh $(B)/bin ops/manual/pictures
 .PHONY: diagrams
 diagrams: ## the manual's diagrams again, to ops/manual/pictures
