@@ -10,6 +10,8 @@
 
 #include <ctype.h>
 #include <czmq.h>
+#include <errno.h>
+#include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +51,11 @@ static wm_ks_code_t add_file (wm_override_t *self, const char *key, const uint8_
     const char *name = key + strlen (FILE_KEY), *slash = strchr (name, '/');
     const size_t n_digit = strspn (name, "0123456789");
     const bool has_version = slash && n_digit && n_digit < 19 && *name != '0';
+    if (strlen (slash ? slash + 1 : name) > NAME_MAX)
+        return wm_ks_fail (error, WM_KS_INTERNAL,
+                           "failed to poll from model repository: the file of the parameter "
+                           "'%.60s...' cannot be written: %s",
+                           key, strerror (ENAMETOOLONG));
     if (slash ? !has_version || slash != name + n_digit || !is_file_name (slash + 1)
               : !is_file_name (name))
         return wm_ks_fail (error, WM_KS_INVALID,
@@ -186,7 +193,7 @@ static wm_ks_code_t take_entry (wm_override_t *self, const wm_field_t *entry, wm
 {
     wm_proto_t in = wm_proto_of (entry->data, entry->bytes), inner;
     wm_field_t field, value = { 0 };
-    char key[WM_OVERRIDE_NAME_MAX + 64] = "";
+    char key[2 * NAME_MAX] = "";
     while (wm_proto_next (&in, &field)) {
         if (field.tag == 1 && field.wire == WM_WIRE_BYTES &&
             wm_text_is_utf8 (field.data, field.bytes))

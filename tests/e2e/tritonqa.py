@@ -189,6 +189,7 @@ def loads():
         assert client.is_model_ready("override") and client.is_model_ready("override", "1")
         fails(lambda: client.load_model("override", config=json.dumps(given), files={"file:1/model.onnx": b"x"}), "failed to load")
         fails(lambda: client.load_model("override", files={"file:1/model.onnx": model}), "'config'")
+        fails(lambda: client.load_model("override", config="{}", files={"file:" + "A" * 256: b"a"}), "failed to poll", "500" if how else "INTERNAL")
         assert client.is_model_ready("override")
         client.load_model("add_FP32", config='{"max_batch_size": 2}')
         page = client.get_model_config("add_FP32", **({"as_json": True} if not how else {}))

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -171,8 +172,11 @@ static void test_proto (void **state)
         all.bytes = before;
         put_entry (&all, key, 4, "long");
         assert_int_equal (wm_override_proto (&given, all.data, all.bytes, &error),
-                          n <= WM_OVERRIDE_NAME_MAX ? WM_KS_OK : WM_KS_INVALID);
-        assert_true (n <= WM_OVERRIDE_NAME_MAX || strstr (error.text, "names no file"));
+                          n <= WM_OVERRIDE_NAME_MAX ? WM_KS_OK
+                          : n <= NAME_MAX           ? WM_KS_INVALID
+                                                    : WM_KS_INTERNAL);
+        assert_true (n <= WM_OVERRIDE_NAME_MAX ||
+                     strstr (error.text, n <= NAME_MAX ? "names no file" : "File name too long"));
         wm_override_clear (&given);
     }
     free (all.data);
