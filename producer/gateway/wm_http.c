@@ -272,13 +272,23 @@ void wm_visit_fail (wm_visit_t *self, const wm_ks_error_t *error)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
+/* In Triton's words, where it is known how large the request is.  */
 static void too_large (wm_visit_t *self)
 {
+    const wm_h1_t *h1 = &self->web->h1;
+    const size_t max = self->http->front->message_max;
     wm_ks_error_t error;
-    wm_ks_fail (&error, WM_KS_EXHAUSTED,
-                "the request is larger than this server's limit, %zu bytes (--max-message), or "
-                "inflates to much more than it is",
-                self->http->front->message_max);
+    if (!h1->is_chunked && h1->length > max)
+        wm_ks_fail (&error, WM_KS_EXHAUSTED,
+                    "request %ssize of %llu bytes exceeds the maximum allowed input size of %zu "
+                    "bytes (--max-message)",
+                    wm_h1_field (h1, "Inference-Header-Content-Length") ? "" : "JSON ",
+                    (unsigned long long) h1->length, max);
+    else
+        wm_ks_fail (&error, WM_KS_EXHAUSTED,
+                    "the request exceeds the maximum allowed input size of %zu bytes "
+                    "(--max-message), or inflates to much more than it is",
+                    max);
     wm_visit_fail (self, &error);
 }
 

@@ -736,7 +736,7 @@ def flood():
            (numbers(b"[" + b"9" * (size - 200) + b"]", 1), "Unable to parse 'data'"),
            (numbers(b"[1e" + b"9" * (size - 200) + b"]", 1), "Unable to parse 'data'"),
            (b"[" * (size - 200), "without the tensors' 'data'"), (b"[" * 200000, "failed to parse"),
-           (numbers(b"[1]", 1 << 50), "fewer values than its shape"), (numbers(b"[1]" + b" " * (size * 3 // 2), 1), "--max-message"),
+           (numbers(b"[1]", 1 << 50), "fewer values than its shape"), (numbers(b"[1]" + b" " * (size * 3 // 2), 1), "--max-message), or"),
            (b'{"inputs":[' + b"[]," * 80000 + b"[]]}", "they are too many; give an array of at most")]
 
     def client(i):
@@ -758,6 +758,9 @@ def flood():
     for thread in threads:
         thread.join()
     assert not failed, failed[:2]
+    for header, words in (({}, "request JSON size"), ({"Inference-Header-Content-Length": "2"}, "request size")):
+        error = json.loads(ask(infer, bytes(2 * size), header, 413))["error"]
+        assert error.startswith(f"{words} of {2 * size} bytes exceeds the maximum allowed input size of "), error
 
 
 def drain():
