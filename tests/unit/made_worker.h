@@ -29,6 +29,7 @@ typedef struct {
     int mute_acks;      /* results are not acknowledged */
     int damage;         /* of every third batch: 1 garbage, 2 digest, 3 number of hits */
     int wrong_model;    /* 1: other bytes, 2: other offset, 3: too large */
+    int refuses;        /* each HELLO, for this reason */
     atomic_int leaves;  /* so many sessions end where the worker asks for the model, 0.4 s later */
     int say_at;         /* after so many results (0: none) ... */
     wm_msg_type_t say;  /* ... say this */
@@ -194,6 +195,10 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
             fake_code (self, WM_MSG_DRAIN, WM_REASON_DONE, "said the test");
         break;
     case WM_MSG_HELLO:
+        if (play->refuses) {
+            fake_code (self, WM_MSG_REJECT, (uint32_t) play->refuses, "said the test");
+            break;
+        }
         take_hello (self, play, msg, payload, bytes);
         base = play->sent;
         break;

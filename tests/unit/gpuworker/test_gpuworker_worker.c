@@ -117,24 +117,29 @@ static void wrong_models (void **state)
     }
 }
 
-/* Whether the worker is interrupted or not: it advises what to start only if its time was up.  */
+/* A worker whose time is up without a broker is told what to start, one that is interrupted or
+   refused is not.  */
 static void no_broker (void **state)
 {
     (void) state;
-    for (int interrupted = 0; interrupted < 2; interrupted++) {
-        play_t play = { 0 };
+    enum { ABSENT, INTERRUPTED, REFUSES };
+    for (int how = ABSENT; how <= REFUSES; how++) {
+        play_t play = { .refuses = how == REFUSES ? WM_REASON_ROLE : 0 };
         run_t run;
         fake_t *broker = broker_for (&play);
-        fake_stop (broker);
-        zsys_interrupted = interrupted;
+        if (how != REFUSES)
+            fake_stop (broker);
+        zsys_interrupted = how == INTERRUPTED;
         int before;
         const int at = listen_in (&before);
         run_start_idle (&run, broker, 60);
         const int code = run_wait (&run);
         const char *text = all_heard (at, before);
-        assert_int_equal (code, interrupted ? WM_EXIT_AGAIN : WM_EXIT_UNREACHABLE);
-        assert_non_null (strstr (text, broker->endpoint));
-        assert_int_equal (strstr (text, "gives up after 2 s: start") != NULL, !interrupted);
+        assert_int_equal (code, how == ABSENT    ? WM_EXIT_UNREACHABLE
+                                : how == REFUSES ? WM_EXIT_FAILURE
+                                                 : WM_EXIT_AGAIN);
+        assert_non_null (strstr (text, how == REFUSES ? "said the test" : broker->endpoint));
+        assert_int_equal (strstr (text, "gives up after 2 s: start") != NULL, how == ABSENT);
         broker_gone (&broker, &play);
     }
 }
