@@ -559,6 +559,42 @@ static void test_alone_is_not_stuck (void **state)
     harness_end (t);
 }
 
+/* Where all workers have leases, one of them gets nothing more until it has none; then the batch
+   goes to it alone, before those that wait.  */
+static void test_alone_gets_its_turn (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w1 = worker (t, 2, 1);
+    submit (t, p, input, 0, 8);
+    answer_needs (t, p);
+    wm_msg_t own[3] = { must (t, w1, WM_MSG_TASK)->msg };
+    uint32_t w2 = worker (t, 3, 1), alive[] = { p, 0 };
+    wm_msg_t blamed = must (t, w2, WM_MSG_TASK)->msg;
+    credit (t, w1, 3);
+    answer_needs (t, p);
+    for (int i = 1; i < 3; i++)
+        own[i] = must (t, w1, WM_MSG_TASK)->msg;
+    wm_core_closed (t->core, w2, t->now_ms);
+    for (int i = 0; i < 5; i++) {
+        heartbeat (t, w1, own[0].key, (uint64_t) i + 1);
+        pass (t, 1000, alive);
+        answer_needs (t, p);
+    }
+    credit (t, w1, 8);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal (count (t, w1, WM_MSG_TASK), 0);
+        result_of (t, w1, &own[i], 1);
+    }
+    assert_int_equal (must (t, w1, WM_MSG_TASK)->msg.key.batch, blamed.key.batch);
+    assert_int_equal (count (t, w1, WM_MSG_TASK), 0);
+    result_of (t, w1, &blamed, 1);
+    assert_int_equal (count (t, w1, WM_MSG_TASK), 4); /* the others */
+    harness_end (t);
+}
+
 /* The worker kept free for a batch to be sent alone gets work again when that batch's result came
    by another way.  */
 static void test_alone_is_let_go (void **state)
@@ -950,6 +986,7 @@ int main (void)
         cmocka_unit_test (test_not_where_it_failed),
         cmocka_unit_test (test_hung_worker),
         cmocka_unit_test (test_alone_is_not_stuck),
+        cmocka_unit_test (test_alone_gets_its_turn),
         cmocka_unit_test (test_alone_is_let_go),
         cmocka_unit_test (test_gap_moves_deadlines),
         cmocka_unit_test (test_given_back),

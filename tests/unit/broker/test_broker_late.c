@@ -101,6 +101,21 @@ static void test_answered_meanwhile (void **state)
     }
 }
 
+/* What is known of a batch stays known while it is asked for again: another digest contradicts
+   it.  */
+static void test_asked_again_and_contradicted (void **state)
+{
+    (void) state;
+    world_t self = world_new (1, 64 * MIB, 1);
+    announce (&self, 0, 1, RAW, 1);
+    need_of (&self);
+    wait_s (&self, 12);
+    need_of (&self);
+    announce (&self, 0, 1, RAW, 2);
+    refused (self.t, self.p, WM_REASON_DIGEST);
+    harness_end (self.t);
+}
+
 /* The budget is full, so the payload of a batch that runs is dropped; then the batch is asked for
    once more, for a copy at the tail; and the slow worker answers first.  */
 static void test_full_budget_and_a_copy (void **state)
@@ -381,6 +396,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_answered_meanwhile),
+        cmocka_unit_test (test_asked_again_and_contradicted),
         cmocka_unit_test (test_full_budget_and_a_copy),
         cmocka_unit_test (test_a_number_used_again),
         cmocka_unit_test (test_the_claim_is_over),
