@@ -212,6 +212,7 @@ static void test_drain (void **state)
     control (t, o, "drain", "");
     done (t, o);
     must (t, w, WM_MSG_DRAIN);
+    assert_null (take (t, p, WM_MSG_DRAIN)); /* its work is to be sent later */
     credit (t, w, 5);
     assert_int_equal (count (t, w, WM_MSG_TASK), 1);
     uint32_t w2 = worker (t, 3, 5); /* who joins now is told */
@@ -249,6 +250,10 @@ static void test_drain_one (void **state)
     assert_string_equal (look (t).state, "running");
     control (t, o, "drain", "host:77");
     refused (t, o, WM_REASON_STALE);
+    o = hello (t, WM_ROLE_OPERATOR, 8, NULL, 0);
+    control (t, o, "drain", "host:1"); /* a producer */
+    refused (t, o, WM_REASON_STALE);
+    assert_null (take (t, p, WM_MSG_DRAIN));
     harness_end (t);
 }
 

@@ -101,6 +101,19 @@ static void test_answered_meanwhile (void **state)
     }
 }
 
+/* A payload of no bytes is an answer to nothing.  */
+static void test_no_bytes (void **state)
+{
+    (void) state;
+    world_t self = world_new (0, 64 * MIB, 1);
+    announce (&self, 0, 1, RAW, 1);
+    const wm_msg_t need = need_of (&self);
+    answer (&self, &need, 0);
+    refused (self.t, self.p, WM_REASON_PROTOCOL);
+    assert_int_equal (look (self.t).budget_used_bytes, 0);
+    harness_end (self.t);
+}
+
 /* What is known of a batch stays known while it is asked for again: another digest contradicts
    it.  */
 static void test_asked_again_and_contradicted (void **state)
@@ -396,6 +409,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_answered_meanwhile),
+        cmocka_unit_test (test_no_bytes),
         cmocka_unit_test (test_asked_again_and_contradicted),
         cmocka_unit_test (test_full_budget_and_a_copy),
         cmocka_unit_test (test_a_number_used_again),
