@@ -341,22 +341,24 @@ static void test_ragged_results (void **state)
         float value[5];
         size_t more; /* bytes behind the values */
         bool is_fine;
+        uint32_t n_hit;
     } results[] = {
-        { 4, WM_HIT_SCORED, { 4, 1, 0, 7 }, 0, true },
-        { 3, WM_HIT_HELD, { 3, 0, 'x' }, 0, true },
-        { 4, WM_HIT_NONFINITE, { 4, 1, 0, NAN }, 0, true },
-        { 4, WM_HIT_SCORED, { 4, 1, 0, INFINITY }, 0, true }, /* of clients */
-        { 4, WM_HIT_SCORED, { 4, 1, 0, -INFINITY }, 0, true },
-        { 4, WM_HIT_SCORED, { INFINITY, 1, 0, 7 }, 0, false },
-        { 0, WM_HIT_POISON, { 0 }, 0, true },
-        { 0, WM_HIT_SCORED, { 0 }, 0, false },
-        { 4, WM_HIT_SCORED, { 3, 1, 0, 7 }, 0, false },
-        { 4, WM_HIT_SCORED, { NAN, 1, 0, 7 }, 0, false },
-        { 4, WM_HIT_SCORED, { 4, 1, 0, NAN }, 0, false },
-        { 4, WM_HIT_HELD, { 5, 1, 0, 7 }, 0, false },
-        { 4, WM_HIT_STATUSES, { 4, 1, 0, 7 }, 0, false },
-        { 5, WM_HIT_SCORED, { 5, 1, 1, 1, 7 }, 0, false }, /* of N_OUTPUT at most */
-        { 4, WM_HIT_SCORED, { 4, 1, 0, 7 }, 1, false },
+        { 4, WM_HIT_SCORED, { 4, 1, 0, 7 }, 0, true, 1 },
+        { 3, WM_HIT_HELD, { 3, 0, 'x' }, 0, true, 1 },
+        { 4, WM_HIT_NONFINITE, { 4, 1, 0, NAN }, 0, true, 1 },
+        { 4, WM_HIT_SCORED, { 4, 1, 0, INFINITY }, 0, true, 1 }, /* of clients */
+        { 4, WM_HIT_SCORED, { 4, 1, 0, -INFINITY }, 0, true, 1 },
+        { 4, WM_HIT_SCORED, { INFINITY, 1, 0, 7 }, 0, false, 1 },
+        { 0, WM_HIT_POISON, { 0 }, 0, true, 1 },
+        { 0, WM_HIT_SCORED, { 0 }, 0, false, 1 },
+        { 4, WM_HIT_SCORED, { 3, 1, 0, 7 }, 0, false, 1 },
+        { 4, WM_HIT_SCORED, { NAN, 1, 0, 7 }, 0, false, 1 },
+        { 4, WM_HIT_SCORED, { 4, 1, 0, NAN }, 0, false, 1 },
+        { 4, WM_HIT_HELD, { 5, 1, 0, 7 }, 0, false, 1 },
+        { 4, WM_HIT_STATUSES, { 4, 1, 0, 7 }, 0, false, 1 },
+        { 5, WM_HIT_SCORED, { 5, 1, 1, 1, 7 }, 0, false, 1 }, /* of N_OUTPUT at most */
+        { 4, WM_HIT_SCORED, { 4, 1, 0, 7 }, 1, false, 1 },
+        { 4, WM_HIT_SCORED, { 4, 1, 0, 7 }, 0, false, 2 },
     };
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
         harness_t *t = clients_new ();
@@ -375,6 +377,7 @@ static void test_ragged_results (void **state)
         assert_int_equal (answer_needs (t, p), 1);
         msg = must (t, w, WM_MSG_TASK)->msg;
         msg.type = WM_MSG_RESULT;
+        msg.n_hit = results[i].n_hit;
         payload[0] = results[i].status;
         memcpy (payload + 1, results[i].value, 4 * results[i].n_value);
         say (t, w, &msg, payload, 1 + 4 * results[i].n_value + results[i].more);
