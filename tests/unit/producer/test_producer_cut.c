@@ -630,6 +630,54 @@ static void stacks_are_their_planes (void **state)
     wm_event_clear (&event);
 }
 
+/* Several channels of one plane: each is what a plane of its own would give.  */
+static void channels_of_one_plane (void **state)
+{
+    (void) state;
+    enum { N = 5, VALUES = 16 * 12 };
+    static float want[N][2][VALUES], patch[2 * VALUES];
+    static const char text[] = "lifetime: none\npatch: [16, 12]\nadc: [-20, 30]\n";
+    wm_event_t event = { 0 };
+    wm_spec_t spec;
+    wm_batch_t batch = { 0 };
+    const uint32_t *hit;
+    uint32_t n_found = 0;
+    const wm_cut_limits_t limits = { 4, 64, WM_RAW_BYTES_MAX, true };
+    assert_int_equal (wm_spec_parse (&spec, text, strlen (text), "test", NULL), WM_OK);
+    for (int way = 0; way < 3; way++) { /* the first plane alone, the second alone, both */
+        spec.n_channel = way == 2 ? 2 : 1;
+        event_make (&event, 7, 0);
+        if (way == 1) {
+            const wm_event_plane_t first = event.plane[0];
+            event.plane[0] = event.plane[1], event.plane[1] = first;
+        }
+        event.plane[0].plane = event.plane[1].plane = 0;
+        event.plane[1].channel = 1;
+        assert_int_equal (
+            wm_event_reserve (&event.cell, &event.cell_max, 2 * N, sizeof *event.cell, NULL),
+            WM_OK);
+        for (int i = 0; i < N; i++) {
+            const wm_event_cell_t at = { 9 * i, 100.0f * (float) i + 50 };
+            hit_add (&event, 1, 0, at.wire, at.time);
+            event.cell[2 * i] = event.cell[2 * i + 1] = at;
+        }
+        wm_cut_t *cut = wm_cut_new (&spec, limits);
+        assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+        while (!wm_cut_next (cut, &batch, &hit, NULL) && batch.n_hit)
+            for (uint32_t i = 0; i < batch.n_hit; i++, n_found++)
+                if (way < 2)
+                    wm_image_patch_reference (&spec, &batch, i, want[hit[i]][way]);
+                else {
+                    wm_image_patch_reference (&spec, &batch, i, patch);
+                    assert_memory_equal (patch, want[hit[i]], sizeof patch);
+                }
+        wm_cut_destroy (&cut);
+    }
+    assert_int_equal (n_found, 3 * N);
+    wm_batch_clear (&batch);
+    wm_event_clear (&event);
+}
+
 static void patches_are_cut (void **state)
 {
     (void) state;
@@ -723,6 +771,7 @@ int main (void)
         cmocka_unit_test (lifetime_needs_facts),
         cmocka_unit_test (packs_are_pure),
         cmocka_unit_test (patches_are_cut),
+        cmocka_unit_test (channels_of_one_plane),
         cmocka_unit_test (stacks_are_their_planes),
         cmocka_unit_test (empty_events_have_no_batches),
     };

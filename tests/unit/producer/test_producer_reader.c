@@ -8,10 +8,13 @@
 #include "producer/layouts/wm_reader.h"
 
 #include <math.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -359,6 +362,18 @@ static void npy_write (const char *path, const char *dictionary, const void *val
     fclose (file);
 }
 
+static int n_interrupt; /* of the reads that come */
+
+ssize_t pread (int fd, void *to, size_t n, off_t at)
+{
+    if (n_interrupt > 0) {
+        n_interrupt--;
+        errno = EINTR;
+        return -1;
+    }
+    return syscall (SYS_pread64, fd, to, n, at);
+}
+
 static void npy_is_read (void **state)
 {
     (void) state;
@@ -367,7 +382,9 @@ static void npy_is_read (void **state)
     npy_write (path, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 2), }\n", value, 48);
     wm_reader_t *reader = opened (path, 4, "dense patches");
     assert_int_equal (wm_reader_n_event (reader), 1);
+    n_interrupt = 2;
     assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
+    assert_int_equal (n_interrupt, 0);
     assert_int_equal (event.n_hit, 3);
     assert_int_equal (event.patch_values, 4);
     assert_true (event.patch[11] == 11);
