@@ -78,8 +78,8 @@ typedef struct {
     wm_tally_t tally;
 } wm_minute_t;
 
-/* The counter of the rows that a signature committed, "rows-" and a hash of it. The ledger has it to
-   the same record as all else.  */
+/* The counter of the rows that a signature committed, "rows-" and a hash of it. The ledger has it
+   up to the same record as all else.  */
 #define WM_HISTORY_ROWS_BYTES 16
 uint32_t wm_history_rows_hash (const char *signature);
 void wm_history_rows_name (uint32_t hash, char name[WM_HISTORY_ROWS_BYTES]);

@@ -1,4 +1,4 @@
-"""surfaces.py BIN OUTPUT [RUN]: every number that a campaign's surfaces print, by its name; one that differs fails
+"""surfaces.py - BIN OUTPUT [RUN]: every number that a campaign's surfaces print, by its name; one that differs fails
 
 RUN is what `wiremill run` printed of the campaign. The campaign must stand still: finished, stopped, paused, or without
 a worker. The truth is what lies in the outputs (HDF5) and in the ledger (wiremill sql).
