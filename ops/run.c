@@ -136,6 +136,7 @@ typedef struct {
     int64_t asked_ms, status_ms, started_ms;
     int64_t open_ms;                                   /* no session is tried before */
     int64_t hits_before, first_ms, last_ms, hits_last; /* for hits/s while there was work */
+    int64_t paused_ms, pause_ms; /* of that; of a pause after which nothing was scored yet */
     int64_t events_before, events_last;
     int64_t sent_last, sent_bytes; /* task payloads in this run; a restarted broker counts from 0 */
 } run_t;
@@ -184,13 +185,18 @@ static void take_status (run_t *self, json_t *status)
     if (events < self->events_last)
         self->events_before -= self->events_last - events;
     self->events_last = events;
-    if (done != self->hits_last)
+    const char *paused = wm_ask_text (status, "paused");
+    if (*paused && *wm_ask_text (self->status, "paused") && !wm_ask_int (status, "batches.running"))
+        self->pause_ms += self->first_ms ? now - self->status_ms : 0;
+    if (done != self->hits_last) {
         self->last_ms = now;
+        self->paused_ms += self->pause_ms;
+        self->pause_ms = 0;
+    }
     self->hits_last = done;
     self->crew.progress = wm_ask_settled (status) + events + wm_ask_int (status, "hits.announced") +
                           wm_ask_int (status, "inputs.written");
     self->status_ms = now;
-    const char *paused = wm_ask_text (status, "paused");
     if (*paused && !*wm_ask_text (self->status, "paused")) {
         before_message ();
         fprintf (stderr, "wiremill %s: paused: %s; run ", self->crew.verb, paused);
@@ -397,7 +403,7 @@ static void print_reading (const run_t *self)
 
 static double hits_per_second (const run_t *self)
 {
-    const int64_t span = self->last_ms - self->first_ms;
+    const int64_t span = self->last_ms - self->first_ms - self->paused_ms;
     return span > 0 ? 1e3 * (double) (self->hits_last - self->hits_before) / (double) span : 0;
 }
 

@@ -243,7 +243,7 @@ void wm_history_query_spread (const wm_history_query_t *self, double from_s, dou
                          share = parts / (last - first);
             part[k].hits += share * row->hits;
             part[k].up_s += parts * width_s;
-            part[k].busy_s += share * row->busy_s;
+            part[k].busy_s += row->up_s > 0 ? parts * width_s * row->busy_s / row->up_s : 0;
             part[k].workers_max = fmax (part[k].workers_max, row->workers_max);
         }
     }

@@ -104,7 +104,8 @@ typedef struct {
     uint32_t n;
     uint64_t rate[BINS_MAX], workers[BINS_MAX];
     uint64_t busy[BINS_MAX]; /* in parts of a worker: an average is no whole number */
-    bool is_idle[BINS_MAX];  /* no broker served, or no worker had a batch: a pause, too */
+    bool is_idle[BINS_MAX];  /* no worker had a batch: a pause, for one */
+    bool is_away[BINS_MAX];  /* no broker served, or no worker was there */
     double lost[BINS_MAX], held[BINS_MAX];
 } over_time_t;
 
@@ -137,7 +138,8 @@ static void fill_bins (over_time_t *self, const wm_history_query_t *history)
         self->rate[b] = whole (fmax (0, wm_history_query_rate (&part[b])));
         self->busy[b] = whole (BUSY_PARTS * part[b].busy_s / up_s);
         self->workers[b] = (uint64_t) part[b].workers_max;
-        self->is_idle[b] = part[b].hits <= 0 && part[b].busy_s <= 0;
+        self->is_away[b] = part[b].up_s <= 0;
+        self->is_idle[b] = !self->is_away[b] && part[b].hits <= 0 && part[b].busy_s <= 0;
     }
     for (size_t i = 0; i < history->n_row; i++) {
         const wm_history_query_row_t *row = &history->row[i];
@@ -154,8 +156,8 @@ static void draw_marks (const over_time_t *self, wm_svg_t *plot)
 {
     for (uint32_t b = 0; b < self->n; b++) {
         const double x = self->from_s + b * self->width_s, to = plot->y.to;
-        if (self->is_idle[b])
-            wm_svg_bar (plot, x, x + self->width_s, 0, to, GREY, 0.2);
+        if (self->is_idle[b] || self->is_away[b])
+            wm_svg_bar (plot, x, x + self->width_s, 0, to, GREY, self->is_idle[b] ? 0.2 : 0.5);
         if (self->lost[b] > 0)
             wm_svg_line (plot, x, 0, x, to, RED, false);
         if (self->held[b] > 0)
@@ -163,7 +165,9 @@ static void draw_marks (const over_time_t *self, wm_svg_t *plot)
     }
     wm_svg_legend (plot,
                    (const wm_svg_entry_t[]){
-                       { .text = "no worker had a batch", .colour = GREY, .is_filled = true },
+                       { .text = "paused, or no worker had a batch (dark: none was there)",
+                         .colour = GREY,
+                         .is_filled = true },
                        { .text = "a worker was lost", .colour = RED },
                        { .text = "a batch was held", .colour = GOLD } },
                    3);
