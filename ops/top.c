@@ -129,6 +129,18 @@ static int find_targets (top_t *self, const wm_args_t *args)
 
 /* ---- one screen for scripts ------------------------------------------------------------------ */
 
+static void take_pages (wm_client_t *client, wm_history_query_t *past, double from_s)
+{
+    wm_error_t error;
+    while (from_s > 0) {
+        json_t *page = wm_ask_history_page (client, false, (uint64_t) from_s, &error);
+        if (page)
+            wm_history_query_take (past, page, from_s);
+        from_s = page ? wm_ask_real (page, "next") : 0;
+        json_decref (page);
+    }
+}
+
 /* What the broker that has just answered knows of the last minutes; without one, what the campaign
    did.  */
 static void add_history (wm_top_campaign_t *campaign, const target_t *target)
@@ -137,21 +149,22 @@ static void add_history (wm_top_campaign_t *campaign, const target_t *target)
     wm_error_t error;
     json_t *history = NULL;
     wm_history_query_t past = { 0 };
-    const int64_t now_s = time (NULL), from_s = now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S;
+    const double now_s = (double) time (NULL);
     const bool has_broker = *wm_ask_text (campaign->status, "endpoint");
     if (has_broker) {
         wm_client_t *client =
             wm_client_new (target->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, NULL);
         wm_client_keys_of (client, target->folder);
         if (!wm_ask_open (client, target->folder, &error))
-            history = wm_ask_history_page (client, false, (uint64_t) from_s, &error); /* one */
+            take_pages (client, &past, now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S);
         if (wm_client_is_open (client))
             wm_client_close (client, WM_REASON_DONE, "");
         wm_client_destroy (&client);
-    } else
+    } else {
         history = wm_ask_history ("top", "", target->folder, &code);
-    wm_history_query_take (&past, history, 0);
-    wm_top_history (campaign, &past, has_broker ? (double) now_s : 0);
+        wm_history_query_take (&past, history, 0);
+    }
+    wm_top_history (campaign, &past, has_broker ? now_s : 0);
     wm_history_query_clear (&past);
     json_decref (history);
 }

@@ -17,12 +17,12 @@
 
 /* What is known of one campaign; strings are "" where there is nothing.  */
 typedef struct {
-    char given[256];            /* the folder or address that was typed */
-    json_t *status;             /* "wiremill-status-1", the last answer; NULL: none yet */
-    char note[480];             /* why nothing answers now */
-    wm_fault_t refusal;         /* not WM_OK: asking again is useless; the note explains */
-    double age_s;               /* of the last answer */
-    float rate[WM_TOP_BUCKETS]; /* hits/s, the latest last; below 0: not known */
+    char given[256];             /* the folder or address that was typed */
+    json_t *status;              /* "wiremill-status-1", the last answer; NULL: none yet */
+    char note[480];              /* why nothing answers now */
+    wm_fault_t refusal;          /* not WM_OK: asking again is useless; the note explains */
+    double age_s;                /* of the last answer */
+    float rate[WM_TOP_BUCKETS];  /* hits/s, the latest last; below 0: not known */
     wm_history_query_work_t did; /* where no broker serves it; from_s 0: nothing is known */
 } wm_top_campaign_t;
 
@@ -59,12 +59,8 @@ wm_style_t wm_top_style (const wm_top_campaign_t *campaign);
 /* Writes the worker's GPU, by its name without its maker's, and its engine.  */
 void wm_top_device (const json_t *worker, char text[160]);
 
-/* Puts a rate that was measured now into the graph. *bucket (0 at first) is when the last one was
-   put there.  */
-void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, int64_t *bucket);
-
-/* Puts rates of the history where the graph has none. It ends at now_s (Unix time); 0: no broker
-   serves the campaign, so that it ends with the last minute that had hits, and `did` is set.  */
+/* Makes the graph of the history. It ends at now_s (Unix time); 0: no broker serves the campaign, so
+   that it ends where it was worked on last, and `did` is set.  */
 void wm_top_history (wm_top_campaign_t *campaign, const wm_history_query_t *past, double now_s);
 
 #endif

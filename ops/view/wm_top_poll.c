@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AWAY_LEAST_MS 1000     /* between two attempts to reach a broker */
-#define PAST_EVERY_MS 60000    /* rows of the history are of a minute */
-#define PAST_ALL_MS 86400000LL /* minutes become hours after a week */
+#define AWAY_LEAST_MS 1000    /* between two attempts to reach a broker */
+#define PAST_EVERY_MS 2000    /* its rows are of a second */
+#define PAST_ALL_MS 7200000LL /* they become minutes after two hours */
 
 struct wm_top_poll_t {
     pthread_t thread;
@@ -39,7 +39,7 @@ struct wm_top_poll_t {
     pthread_mutex_t mutex;
     wm_top_campaign_t known;
     wm_history_query_t past; /* only the thread writes it */
-    int64_t answered_ms, bucket;
+    int64_t answered_ms;
     char order[16], text[200], answer[512];
     bool has_order, has_answer;
 };
@@ -50,23 +50,30 @@ static void ring (int fd)
         return; /* it is readable already */
 }
 
+/* With the lock.  */
+static void forget (wm_top_poll_t *self)
+{
+    wm_history_query_clear (&self->past);
+    wm_top_history (&self->known, &self->past, 0);
+    self->past_ms = 0;
+}
+
 /* Keeps an answer (the caller's reference is taken); NULL: the note explains why there is none.  */
 static void keep (wm_top_poll_t *self, json_t *status, const char *note, wm_fault_t refusal)
 {
     const int64_t now_ms = wm_now_ms ();
-    const bool has_rate = status && *wm_ask_text (status, "endpoint");
     pthread_mutex_lock (&self->mutex);
     json_t *old = status ? self->known.status : NULL;
     if (old && strcmp (wm_ask_text (old, "campaign.id"), wm_ask_text (status, "campaign.id")) != 0)
-        self->bucket = 0; /* another campaign is there: the graph begins again */
+        forget (self); /* another campaign is there: the graph begins again */
     if (status) {
         self->known.status = status;
         self->answered_ms = now_ms;
     }
     snprintf (self->known.note, sizeof self->known.note, "%s", note);
     self->known.refusal = refusal;
-    wm_top_rate (&self->known, has_rate ? wm_ask_real (status, "rate.hits_s") : -1, now_ms,
-                 &self->bucket);
+    if (*wm_ask_text (self->known.status, "endpoint"))
+        wm_top_history (&self->known, &self->past, (double) time (NULL));
     json_decref (old);
     pthread_mutex_unlock (&self->mutex);
     ring (self->notify);
@@ -87,10 +94,10 @@ static void take_past (wm_top_poll_t *self, const json_t *page, double from_s, d
     ring (self->notify);
 }
 
-static void forget_past (wm_top_poll_t *self)
+static void forget_graph (wm_top_poll_t *self)
 {
     pthread_mutex_lock (&self->mutex);
-    wm_history_query_clear (&self->past);
+    forget (self);
     pthread_mutex_unlock (&self->mutex);
 }
 
@@ -105,7 +112,7 @@ static void ask_past (wm_top_poll_t *self)
         (self->past_ms && now_ms - self->past_ms < PAST_EVERY_MS))
         return;
     if (!self->past_all_ms || now_ms - self->past_all_ms > PAST_ALL_MS) {
-        forget_past (self);
+        forget_graph (self);
         self->past_all_ms = now_ms;
     }
     double from_s =
@@ -124,14 +131,6 @@ static void ask_past (wm_top_poll_t *self)
         goes_on = from_s > 0 && !is_over (self);
         json_decref (page);
     }
-}
-
-static void forget_graph (wm_top_poll_t *self)
-{
-    pthread_mutex_lock (&self->mutex);
-    self->bucket = 0;
-    self->known.did = (wm_history_query_work_t){ 0 };
-    pthread_mutex_unlock (&self->mutex);
 }
 
 /* No broker answers: where the campaign's folder is here, its ledger is read.  */

@@ -11,11 +11,11 @@
 
 static void campaign_new (wm_top_campaign_t *campaign, int n_worker, const char *label)
 {
-    int64_t bucket = 0;
     char name[64];
     json_t *workers = json_array ();
     memset (campaign, 0, sizeof *campaign);
-    wm_top_rate (campaign, 100, 5000, &bucket);
+    for (int i = 0; i < WM_TOP_BUCKETS; i++)
+        campaign->rate[i] = i < WM_TOP_BUCKETS - 1 ? -1 : 100;
     for (int i = 0; i < n_worker; i++) {
         snprintf (name, sizeof name, "%s%03d", label, i);
         json_array_append_new (workers, json_pack ("{s:s, s:s, s:f}", "label", name, "state",
