@@ -242,6 +242,30 @@ static void counters (void **state)
     }
 }
 
+/* A broker counts rows by their engine up to its last commit; those of the journal behind it count
+   when the next one starts, once.  */
+static void rows_by_engine (void **state)
+{
+    (void) state;
+    const wm_ledger_load_t to = { .counter = see_counter };
+    char expected[48];
+    start ();
+    input (1, "/a");
+    result (1, 0, 0, 0);
+    commit (); /* whose core has not counted it: the next results alone are 56 + 57 */
+    result (1, 0, 1, 0);
+    result (1, 0, 2, 0);
+    snprintf (expected, sizeof expected, "rows-%08x 113 ",
+              wm_history_rows_hash ("openvino-2026 avx512 fp32"));
+    for (int life = 0; life < 2; life++) {
+        stop ();
+        start ();
+        text[text_bytes = 0] = 0;
+        assert_int_equal (wm_ledger_load (ledger, journal, &to, NULL, NULL, &error), WM_OK);
+        assert_string_equal (text, expected);
+    }
+}
+
 /* A record of a newer generation than its input's: the KICK before it was lost to damage. What it
    forgot is forgotten, whichever record tells of it first.  */
 static void kick_lost (void **state)
@@ -452,6 +476,7 @@ int main (void)
         TEST (kicked),
         TEST (kick_lost),
         TEST (counters),
+        TEST (rows_by_engine),
         TEST (catch_up_begins_again),
         TEST (disk_full),
         TEST (many_batches),

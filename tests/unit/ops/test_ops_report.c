@@ -108,6 +108,17 @@ static void test_numbers (void **state)
     assert_float_equal (sum.lost, 2, 0);
     assert_float_equal (sum.workers_max, 3, 0);
     assert_float_equal (sum.begin_s, NOW_S - 7200, 0);
+    wm_history_query_work_t work; /* the time without a worker at work is none of it */
+    wm_history_query_work (&h, &work);
+    assert_float_equal (work.from_s, NOW_S - 7200, 0);
+    assert_float_equal (work.to_s, NOW_S + 60, 0);
+    assert_float_equal (work.worked_s, 3720, 0);
+    assert_float_equal (work.hits_s, 10, 0);
+    h.row[1].hits = h.row[1].busy_s = 0;
+    wm_history_query_work (&h, &work);
+    assert_float_equal (work.to_s, NOW_S - 3600, 0);
+    assert_float_equal (work.hits_s, 10, 0);
+    assert_float_equal (work.worked_s, 3600, 0);
     const wm_history_query_latency_t *compute = &sum.step[WM_HISTORY_QUERY_COMPUTE];
     assert_float_equal (compute->n, 4, 0);
     assert_float_equal (compute->sum_s, 40.004, 1e-9);
@@ -211,12 +222,16 @@ static void test_few_workers (void **state)
     add (history, "workers",
          worker ("one whose name is very long, longer than a row of the picture has room for",
                  "NVIDIA H200", NOW_S - 3600, NOW_S, NULL));
+    json_object_set_new (json_array_get (json_object_get (history, "workers"), 0), "ended",
+                         json_true ());
     json_object_set_new (history, "workers_dropped", json_integer (1234));
     page_has (history,
               (const char *const[]){ ": 2 workers, 3 connections;", ">a&lt;i&gt;</text>",
                                      ">... picture has room for</text>", ">failed &lt;i&gt;<",
                                      "1,234 earlier connections of workers are not kept.",
-                                     ">3.000 h<", ">1.000 h<", ">0.500 h<", NULL });
+                                     "Scored, and not in this table: 988,000 hits.",
+                                     "<td>with its broker</td>", "<td>left</td>", ">3.000 h<",
+                                     ">1.000 h<", ">0.500 h<", NULL });
 }
 
 static void test_many_workers (void **state)
