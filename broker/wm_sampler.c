@@ -1,7 +1,7 @@
 /* wm_sampler.c - see wm_sampler.h.
 
    The core's counters only grow, so a sample adds their growth since the last one. Sessions of
-   workers are noted every few seconds while results come, since the ledger commits then anyway, and
+   workers are noted every second while results come, since the ledger commits then anyway, and
    once a minute otherwise.  */
 #include "broker/wm_sampler.h"
 
@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define SAMPLE_MS 500
-#define WORKERS_MS 5000
+#define WORKERS_MS 1000
 
 static int64_t unix_s (void)
 {

@@ -243,6 +243,23 @@ static void show_advertised (const json_t *s, const char *endpoint)
                 json_array_size (list) > 1 ? " and others (--json)" : "", wm_ask_text (s, "host"));
 }
 
+/* When it was worked on, as top and the report have it.  */
+static void show_work (const json_t *s, const char *campaign)
+{
+    int code;
+    char text[256];
+    wm_history_query_t past = { 0 };
+    wm_history_query_work_t work;
+    json_t *history =
+        *wm_ask_text (s, "endpoint") ? NULL : wm_ask_history ("status", "", campaign, &code);
+    wm_history_query_take (&past, history, 0);
+    wm_history_query_work (&past, &work);
+    if (*wm_top_did (s, &work, text))
+        printf ("worked: %s\n", text);
+    wm_history_query_clear (&past);
+    json_decref (history);
+}
+
 static void show_status (const json_t *s, const char *campaign)
 {
     char up[32], ledger[32], journal[32], files[96];
@@ -258,6 +275,7 @@ static void show_status (const json_t *s, const char *campaign)
     printf ("%s%s\n", used > wm_show_width (STDOUT_FILENO) ? "\n" : "", files);
     show_advertised (s, endpoint);
     show_campaign (s);
+    show_work (s, campaign);
     if (*wm_ask_text (s, "campaign.judged_by"))
         printf ("model judged by: %s\n", wm_ask_text (s, "campaign.judged_by"));
     wm_arithmetic_classes (stdout, s);

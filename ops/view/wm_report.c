@@ -601,8 +601,8 @@ static void put_missing (const wm_report_t *self, FILE *out)
         missing -= h->worker[i].hits;
     if (missing >= 1)
         wm_page_put (out, "p",
-                     "Scored, and not in this table: %s. A broker notes its workers every few "
-                     "seconds; one that is killed leaves out the last.",
+                     "Scored, and not in this table: %s. A broker notes its workers each "
+                     "second; one that is killed leaves out the last.",
                      wm_show_rows ((int64_t) missing, wm_ask_rows (self->status), n));
 }
 

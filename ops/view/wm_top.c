@@ -461,18 +461,18 @@ static const char *clock_of (int64_t time_s, bool with_day, char text[32])
     return text;
 }
 
-/* What a campaign did that no broker serves.  */
-static void put_did (wm_screen_t *canvas, const json_t *s, const wm_history_query_work_t *did)
+const char *wm_top_did (const json_t *s, const wm_history_query_work_t *did, char text[256])
 {
-    char from[32], to[32], rate[32], up[32], per_s[32], text[256];
-    if (did->from_s <= 0)
-        return;
-    snprintf (text, sizeof text, "%s to %s, mean %s %s in %s, at most %.0f worker%s",
-              clock_of ((int64_t) did->from_s, true, from),
-              clock_of ((int64_t) did->to_s, did->to_s - did->from_s > 86400, to),
-              wm_show_short (did->hits_s, rate), wm_ask_rows_s (s, 30, per_s),
-              wm_show_time (did->worked_s, up), did->workers_max, did->workers_max > 1 ? "s" : "");
-    wm_canvas_wrap (canvas, WM_PLAIN, "worked   ", text, 2);
+    char from[32], to[32], rate[32], up[32], per_s[32];
+    *text = 0;
+    if (did->from_s > 0)
+        snprintf (text, 256, "%s to %s, mean %s %s in %s, at most %.0f worker%s",
+                  clock_of ((int64_t) did->from_s, true, from),
+                  clock_of ((int64_t) did->to_s, did->to_s - did->from_s > 86400, to),
+                  wm_show_short (did->hits_s, rate), wm_ask_rows_s (s, 30, per_s),
+                  wm_show_time (did->worked_s, up), did->workers_max,
+                  did->workers_max > 1 ? "s" : "");
+    return text;
 }
 
 /* Minutes before the end of the graph, each under its column: "-10" ends there.  */
@@ -649,6 +649,7 @@ static void put_campaign_title (wm_screen_t *canvas, const wm_top_campaign_t *ca
 static void draw_campaign (wm_screen_t *canvas, wm_top_view_t *view,
                            const wm_top_campaign_t *campaign)
 {
+    char did[256];
     const json_t *s = campaign->status;
     put_campaign_title (canvas, campaign);
     put_note (canvas, view, campaign);
@@ -660,7 +661,8 @@ static void draw_campaign (wm_screen_t *canvas, wm_top_view_t *view,
         return;
     }
     put_counts (canvas, s);
-    put_did (canvas, s, &campaign->did);
+    if (*wm_top_did (s, &campaign->did, did))
+        wm_canvas_wrap (canvas, WM_PLAIN, "worked   ", did, 2);
     if (view->has_keys)
         put_rate (canvas, campaign,
                   canvas->rows >= 30   ? canvas->rows / 5

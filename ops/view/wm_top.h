@@ -59,6 +59,10 @@ wm_style_t wm_top_style (const wm_top_campaign_t *campaign);
 /* Writes the worker's GPU, by its name without its maker's, and its engine.  */
 void wm_top_device (const json_t *worker, char text[160]);
 
+/* Writes when a campaign was worked on, its rate and most workers; "": nothing is known. Returns
+   text.  */
+const char *wm_top_did (const json_t *status, const wm_history_query_work_t *did, char text[256]);
+
 /* Makes the graph of the history. It ends at now_s (Unix time); 0: no broker serves the campaign,
    so that it ends where it was worked on last, and `did` is set.  */
 void wm_top_history (wm_top_campaign_t *campaign, const wm_history_query_t *past, double now_s);

@@ -104,6 +104,8 @@ def status():
          "inputs written", "inputs open", "inputs held", "inputs")
     take("status", text, r"^hits: ([\d,]+) scored(?: \(.*\))?, ([\d,]+) held", "scored", "held")
     percent = take("status", text, r"^CAMPAIGN.*\n\S+ +(?:.*? )(-|[\d.]+%) ", "percent text").group(1)
+    if not s["endpoint"] and s["hits"]["done"]:
+        take("status", text, r"^worked: .* mean ([\d.kM]+) hits/s in (.*?), at most", "mean text", "time worked text")
     if s["campaign"]["state"] == "paused":
         assert s["eta_s"] is None, "a pause has no end that is known"
     if s["inputs"]["open"]:

@@ -11,6 +11,7 @@ of=(--model "$made/model-${small}1.wmm" --spec "$work/labels.yaml")
 export SURFACES_PORT=$((port + 7)) WIREMILL_LIBRARY=$PWD/${WM_BUILD:-build/release}/lib/libwiremill.so.1
 same () { PATH=$bin:$PATH PYTHONPATH=ops/python timeout 300 $python tests/e2e/surfaces.py "$bin" "$@"; } # output, what run printed
 status () { "$bin/wiremill" status --json "$out"; }
+done_hits () { status | $python -c 'import json, sys; print (json.load (sys.stdin)["hits"]["done"])'; }
 is () { status | $python -c 'import json, sys; s = json.load (sys.stdin); sys.exit (not eval (sys.argv[1]))' "$1"; } # expression of s
 
 # ---- held: a file that is damaged, and hits that have no place ---------------------------------------------------
@@ -70,7 +71,7 @@ out=$work/killed
 serve || bail "no broker"
 produce; score
 for life in 1 2; do
-    before=$(status | $python -c 'import json, sys; print (json.load (sys.stdin)["hits"]["done"])')
+    before=$(done_hits)
     until_true 120 is "s['hits']['done'] > $before" || bail "nothing is scored"
     kill -9 $worker; wait $worker 2>/dev/null
     score
@@ -81,6 +82,8 @@ for life in 1 2; do
 done
 
 # ---- under way: nothing moves while no worker is there --------------------------------------------------------------
+before=$(done_hits)
+until_true 120 is "s['hits']['done'] > $before" || bail "nothing is scored"
 kill -9 $worker; wait $worker 2>/dev/null
 until_true 120 is 's["workers_total"] == 0 and s["batches"]["running"] == 0'
 ok "one that is under way" same "$out"
@@ -90,4 +93,6 @@ ok "... and finished, after all of it" same "$out"
 kill $worker $broker
 wait $worker $broker
 ok "... and without a broker" same "$out"
+lost () { "$bin/wiremill" sql "$out" "select * from workers"; [ "$("$bin/wiremill" sql "$out" "select worker from workers where dismissed_because like 'lost:%'" | wc -l)" -gt 1 ]; }
+ok "... a worker that was killed did not leave" lost
 done_testing
