@@ -231,7 +231,7 @@ class Package(unittest.TestCase):
         self.assertEqual(hits.attributes["model_sha256"], self.model.sha256)
         self.assertEqual({len(column) for column in hits.columns.values()}, {N})
         self.assertTrue({"run", "hit_id", "in_fiducial", *hits.labels} <= set(hits.columns))
-        self.assertEqual(repr(hits), f"Scores({N} hits, 1 held, labels {' '.join(hits.labels)}, patches)")
+        self.assertEqual(repr(hits), f"Scores({N:,} hits, 1 held, labels {' '.join(hits.labels)}, patches)")
         shown = hits._repr_html_()
         means = "".join(f"<td>{column.mean(dtype=float):.3f}</td>" for column in np.delete(self.right, 4, 0).T)
         self.assertIn(html.escape(repr(hits)), shown)
@@ -287,6 +287,22 @@ class Package(unittest.TestCase):
             swap(name)
             with self.assertRaisesRegex(ValueError, f"copy.h5 and .*events.scores.h5 have other hits, .*: {said} differs"):
                 wiremill.read(self.output, positions=copy_)
+        # the names of other layouts, in columns of two dimensions
+        names = {"hit_table": ("hit_id", "local_plane", "local_wire", "local_time"), "chargehits": ("ch_id", "plane", "wire", "time")}
+        for table, renamed in names.items():
+            other = os.path.join(WORK, f"{table}.h5")
+            with h5py.File(self.events) as old, h5py.File(other, "w") as new:
+                old = old["hit_table"]
+                for name, its in zip(("key", "plane", "wire", "time"), renamed):
+                    new[f"{table}/{its}"] = old[name][:][:, None]
+                if table == "hit_table":
+                    new["hit_table/event_id"] = old["event_id"][:]
+                else:
+                    for i, name in enumerate(("run", "subrun", "event")):
+                        new[f"{table}/{name}"] = old["event_id"][:, i]
+            again = wiremill.read(self.output, positions=other)
+            self.assertEqual((again["wire"].tobytes(), again["time"].tobytes()), (hits["wire"].tobytes(), hits["time"].tobytes()))
+            self.assertNotIn("truth", again)
         output = os.path.join(WORK, "moved.scores.h5")
         shutil.copy(self.output, output)
         for change, error, said in ((lambda: os.utime(self.events, (7, 7)), ValueError, "was written at 1970-01-01T00:00:07Z, "),
@@ -377,6 +393,9 @@ class Package(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "no hits of event"):
                 hits.plot(**arguments)
         first = ":".join(str(hits[name][0]) for name in ("run", "subrun", "event"))
+        few = np.ones(len(hits), bool)   # the first plane is not that with most hits
+        few[np.flatnonzero(hits["plane"] == hits["plane"].min())[10:]] = False
+        hits = hits[few]
         planes, counts = np.unique(hits["plane"], return_counts=True)
         with mock.patch.dict(sys.modules, {"matplotlib": None, "matplotlib.pyplot": None}), \
                 self.assertRaisesRegex(ImportError, "wiremill.Scores.plot needs the package matplotlib: pip install matplotlib"):
@@ -531,6 +550,10 @@ class Package(unittest.TestCase):
         self.assertRegex(str(raised.exception), f'^wiremill run: exit code 5: {why}.*\\nMend them, then .*"--retry-held"].$')
         self.assertNotRegex(str(raised.exception), "wiremill-result|type:|--output")
         self.assertIn("\nwiremill-result exit=5 ", raised.exception.output)
+        other = wiremill.RunError(75, "2026-11-29T09:08:41Z   broker: warning: x\nwiremill run: stopped\nto go on, then type:\n"
+                                      "  wiremill run --output o\nwiremill-result exit=75 files=1\n")
+        self.assertEqual(str(other), "wiremill run: exit code 75: stopped")
+        self.assertEqual(str(wiremill.RunError(1, "")), "wiremill run: exit code 1: it printed nothing")
         with self.assertWarnsRegex(UserWarning, f"^{why}.*$"):
             self.assertEqual(len(wiremill.run(MODEL, [cut, patches], os.path.join(WORK, "one"))), 1)
         program = os.environ["WIREMILL_PROGRAM"]

@@ -136,7 +136,7 @@ class Scores:
         several = f" ({len(self.labels)})" if len(self.labels) > 6 else ""
         name = re.sub(r"(\.h5|\.npy)(:.*)?$", "", os.path.basename(str(self.attributes.get("input", ""))))
         name = f"{len(self.files)} files" if self.files else name
-        return {"hits": str(len(self)), "held": str(len(self) - int(np.count_nonzero(self.scored))),
+        return {"hits": f"{len(self):,}", "held": f"{len(self) - np.count_nonzero(self.scored):,}",
                 "labels": " ".join(labels) + several, "input": name}
 
     def __repr__(self) -> str:
