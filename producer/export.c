@@ -423,7 +423,7 @@ static const char python_script[] =
     "sys.path = [path for path in sys.path if path]\n" /* no module of the folder we are in */
     "try:\n"
     "    from wiremill import _export\n"
-    "    import h5py\n"
+    "    import h5py, pyarrow.parquet\n"
     "except ImportError as why:\n"
     "    sys.exit(f'wiremill export: --to parquet: {why}, in {sys.executable}; install '\n"
     "             'the Python package wiremill there with its extra arrow, or name another by '\n"

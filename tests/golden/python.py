@@ -288,7 +288,8 @@ class Package(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, f"copy.h5 and .*events.scores.h5 have other hits, .*: {said} differs"):
                 wiremill.read(self.output, positions=copy_)
         # the names of other layouts, in columns of two dimensions
-        names = {"hit_table": ("hit_id", "local_plane", "local_wire", "local_time"), "chargehits": ("ch_id", "plane", "wire", "time")}
+        names = {"hit_table": ("hit_id", "local_plane", "local_wire", "local_time"),
+                 "chargehits": ("ch_id", "plane", "wire", "time")}
         for table, renamed in names.items():
             other = os.path.join(WORK, f"{table}.h5")
             with h5py.File(self.events) as old, h5py.File(other, "w") as new:

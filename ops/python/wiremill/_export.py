@@ -4,8 +4,6 @@ from __future__ import annotations
 import os
 import sys
 
-import pyarrow.parquet
-
 from . import _files
 
 _FAILURE, _BAD_INPUT = 1, 5   # exit codes
@@ -13,6 +11,7 @@ _FAILURE, _BAD_INPUT = 1, 5   # exit codes
 
 def _write(output: str, to: str) -> int:
     """Writes the rows of an output; the file gets its name when it is whole. Returns the exit code."""
+    parquet = _files.package("pyarrow.parquet", "export")
     try:
         table = _files.read(output).to_arrow()
     except (OSError, ValueError, KeyError) as why:
@@ -21,7 +20,7 @@ def _write(output: str, to: str) -> int:
     part = f"{to}.{os.getpid()}.part"
     try:
         with open(part, "xb") as file:
-            pyarrow.parquet.write_table(table, file)
+            parquet.write_table(table, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, to)

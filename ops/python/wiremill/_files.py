@@ -188,7 +188,7 @@ class Scores:
         """
         rows, title = _pictures.chosen(self.columns, event, plane, tpc)
         values = self[score or self.labels[0]][rows]
-        axes = ax or _package("matplotlib.pyplot", "Scores.plot").subplots(figsize=(9, 5))[1]
+        axes = ax or package("matplotlib.pyplot", "Scores.plot").subplots(figsize=(9, 5))[1]
         wire, time, scored = self["wire"][rows], self["time"][rows], self.scored[rows]
         points = axes.scatter(wire[scored], time[scored], c=values[scored], s=4, vmin=0, vmax=1)
         axes.figure.colorbar(points, ax=axes, label=f"score: {score or self.labels[0]}")
@@ -224,7 +224,7 @@ class Scores:
         >>> bool((table["status"] == "scored").all())
         True
         """
-        pandas = _package("pandas", "Scores.to_pandas")
+        pandas = package("pandas", "Scores.to_pandas")
         named = {name: pandas.Categorical.from_codes(codes, names) for name, (codes, names) in self._named().items()}
         frame = pandas.DataFrame({**self.columns, **named})
         frame.attrs.update(self.attributes)
@@ -240,7 +240,7 @@ class Scores:
         >>> import pyarrow.parquet                                               # doctest: +SKIP
         >>> pyarrow.parquet.write_table(scores.to_arrow(), "hits.parquet")       # doctest: +SKIP
         """
-        pyarrow = _package("pyarrow", "Scores.to_arrow")
+        pyarrow = package("pyarrow", "Scores.to_arrow")
         named = {name: pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes, mask=codes < 0), pyarrow.array(names, "string"))
                  for name, (codes, names) in self._named().items()}
         metadata = {name: str(value) for name, value in self.attributes.items()}
@@ -267,7 +267,7 @@ def _statuses() -> list[str]:
     return texts[:texts.index("unknown")]
 
 
-def _package(name: str, user: str) -> Any:
+def package(name: str, user: str) -> Any:
     """Imports a package that only some functions need, or a part of it."""
     module, name = name, name.partition(".")[0]
     try:
@@ -329,7 +329,7 @@ def read(path: Union[Path, Sequence[Path]], *, positions: Union[bool, Path] = Fa
     >>> list(table["file"].cat.categories)
     ['out/events.scores.h5']
     """
-    _package("h5py", "read")
+    package("h5py", "read")
     if isinstance(path, (str, os.PathLike)):
         one = os.fspath(path)
         if os.path.exists(one) or not glob.has_magic(one):
@@ -365,7 +365,7 @@ def _joined(paths: list[str], parts: list[Scores]) -> Scores:
 
 def _read_one(path: str, positions: Union[bool, Path]) -> Scores:
     """One output."""
-    h5py = _package("h5py", "read")
+    h5py = package("h5py", "read")
     with h5py.File(path, "r") as file:
         attributes = {name: _text(value) for name, value in file.attrs.items()}
         if attributes.get("layout") != "wiremill-scores-1":
