@@ -81,6 +81,16 @@ static json_t *latency_json (const wm_latency_t *latency)
                       (double) latency->sum_ms / 1e3, "buckets", buckets);
 }
 
+/* Since the broker started: what the mean of each score, and its drift, is made of.  */
+static json_t *scores_json (const wm_summary_t *s)
+{
+    json_t *all = json_array ();
+    for (uint32_t i = 0; i < s->n_score; i++)
+        json_array_append_new (
+            all, json_pack ("{s:o, s:f}", "hits", integer (s->n_summed), "sum", s->score_sum[i]));
+    return all;
+}
+
 static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status_about_t *about)
 {
     json_object_set_new (root, "inputs",
@@ -124,6 +134,7 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
     for (int i = 0; i < WM_STEPS; i++)
         json_object_set_new (latency, wm_step_names[i], latency_json (&s->step[i]));
     json_object_set_new (root, "latency", latency);
+    json_object_set_new (root, "scores", scores_json (s));
     return root;
 }
 

@@ -345,6 +345,7 @@ typedef struct {
     uint64_t n;
 } wm_summary_rows_t;
 #define WM_SUMMARY_ROWS_MAX 16
+#define WM_SUMMARY_SCORES_MAX 16
 
 /* A machine whose scores were wrong.  */
 #define WM_SUMMARY_EARLIER_MAX 32
@@ -372,6 +373,9 @@ typedef struct {
     uint64_t payload_in_bytes, task_out_bytes, result_in_bytes, budget_used_bytes, budget_bytes;
     double hits_expected; /* of all inputs, estimated from those announced; < 0: unknown */
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */
+    uint64_t n_summed; /* hits scored since the broker started; below: the sums of their scores */
+    double score_sum[WM_SUMMARY_SCORES_MAX];
+    uint32_t n_score; /* 0: not summed, as of more than WM_SUMMARY_SCORES_MAX, and for clients */
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
     wm_latency_t step[WM_STEPS]; /* since the broker started */
     uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_open, n_logged;

@@ -129,6 +129,30 @@ static void name_held_hits (wm_core_t *self, const batch_t *batch, const session
                  batch->event->input->path, text);
 }
 
+uint32_t wm_core_summed (const wm_core_t *self)
+{
+    const wm_core_config_t *config = &self->config;
+    return config->for_clients || config->is_ragged || config->n_output > WM_SUMMARY_SCORES_MAX
+               ? 0
+               : config->n_output;
+}
+
+/* For the mean of each score, so that drift can be seen while a campaign runs.  */
+static void sum_scores (wm_core_t *self, const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    const uint8_t *status = payload->data, *at = status + msg->n_hit;
+    const uint32_t n = wm_core_summed (self);
+    for (uint32_t i = 0; n > 0 && i < msg->n_hit; i++, at += n * sizeof (float)) {
+        float score[WM_SUMMARY_SCORES_MAX];
+        if (status[i] != WM_HIT_SCORED)
+            continue;
+        memcpy (score, at, n * sizeof *score);
+        self->totals.n_summed++;
+        for (uint32_t k = 0; k < n; k++)
+            self->totals.score_sum[k] += (double) score[k];
+    }
+}
+
 /* I2: the batch is COMMITTING from here on.  */
 static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, const wm_msg_t *msg,
                            const wm_payload_t *payload)
@@ -152,6 +176,7 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
     worker->n_batch_done++;
     worker->n_hit_done += msg->n_hit;
     wm_rate_add (&worker->rate, self->now_ms, batch->n_hit);
+    sum_scores (self, msg, payload);
     self->totals.result_in += payload->bytes;
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_RESULT);

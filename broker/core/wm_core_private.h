@@ -426,6 +426,8 @@ struct wm_core_t {
         uint64_t events_known, events_done, events_written;
         uint64_t hits_known, hits_done, hits_held;
         uint64_t hits_empty; /* of written inputs */
+        uint64_t n_summed;    /* hits whose scores are in the next */
+        double score_sum[WM_SUMMARY_SCORES_MAX];
         uint64_t written_batches, written_batches_held;
         uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
         uint64_t payload_in, task_out, result_in;
@@ -742,6 +744,8 @@ void wm_core_log (wm_core_t *self, const char *format, ...) __attribute__ ((form
 /* Names a batch in the status; the text of a batch that was named, else "held".  */
 void wm_core_note_reason (wm_core_t *self, wm_key_t key, const char *text);
 const char *wm_core_reason_of (const wm_core_t *self, const wm_key_t *key);
+/* Returns how many scores of a hit are summed for the status; 0: none.  */
+uint32_t wm_core_summed (const wm_core_t *self);
 /* Interns an engine signature; 0: no room (and for "").  */
 uint16_t wm_core_signature (wm_core_t *self, const char *text);
 /* Of what scored this RESULT: its text names a strict engine where that scored the batch again; no

@@ -214,6 +214,9 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->hits_done = self->totals.hits_done;
     summary->hits_held = self->totals.hits_held;
     summary->hits_empty = self->totals.hits_empty;
+    summary->n_score = wm_core_summed (self);
+    summary->n_summed = self->totals.n_summed;
+    memcpy (summary->score_sum, self->totals.score_sum, sizeof summary->score_sum);
     /* After a restart results count before their events are announced again.  */
     uint64_t hits = self->totals.hits_done + self->totals.hits_held;
     summary->hits_announced = self->totals.hits_known > hits ? self->totals.hits_known : hits;

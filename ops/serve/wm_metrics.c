@@ -2,6 +2,7 @@
    and campaign, and how long batches took. Workers are in wm_metrics_workers.c, Triton's names of a
    model in wm_metrics_triton.c.  */
 #include "ops/serve/wm_metrics.h"
+#include "kernels/patch/wm_spec.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/serve/wm_metrics_private.h"
 #include "ops/view/wm_waits.h"
@@ -137,6 +138,10 @@ static const wm_metrics_row_t producers_row =
 static const wm_metrics_row_t late_row =
     {"wiremill_producers_late", "gauge",
      "Those of them that do not send what they are asked for.", NULL, NULL, "", 0};
+static const wm_metrics_row_t score_row =
+    {"wiremill_score", "summary",
+     "Scores that came since the broker was started: sum by count is their mean.",
+     NULL, NULL, "scores", 0};
 static const wm_metrics_row_t duration_row =
     {"wiremill_batch_duration_seconds", "histogram",
      "How long batches took: stage (asked of the producer until it came), queue (until it was "
@@ -190,6 +195,36 @@ static void print_signatures (FILE *out, const json_t *status, const wm_metric_l
         wm_metric_labels_t labels = *campaign;
         wm_labels_add (&labels, "signature", signature);
         wm_metrics_sample (out, &signature_row, "", &labels, json_number_value (n));
+    }
+}
+
+/* The name of the i-th of n scores, as outputs have it.  */
+static const char *name_of (const wm_spec_t *spec, size_t n, size_t i, char name[48])
+{
+    if (spec->n_label == n)
+        snprintf (name, 48, "%s", spec->label[i]);
+    else
+        snprintf (name, 48, "out_%zu", i);
+    return name;
+}
+
+static void print_scores (FILE *out, const json_t *status, const wm_metric_labels_t *campaign)
+{
+    static wm_spec_t spec;
+    char name[48];
+    size_t i;
+    wm_error_t error;
+    const json_t *one, *all = json_object_get (status, "scores");
+    const char *text = wm_ask_text (status, "campaign.specification");
+    if (wm_spec_parse (&spec, text, strlen (text), "the status", &error))
+        spec.n_label = 0;
+    wm_metrics_head (out, &score_row);
+    json_array_foreach (all, i, one)
+    {
+        wm_metric_labels_t labels = *campaign;
+        wm_labels_add (&labels, "score", name_of (&spec, json_array_size (all), i, name));
+        wm_metrics_sample (out, &score_row, "_sum", &labels, wm_ask_real (one, "sum"));
+        wm_metrics_sample (out, &score_row, "_count", &labels, wm_ask_real (one, "hits"));
     }
 }
 
@@ -268,6 +303,7 @@ static void print_all (FILE *out, const json_t *status, const wm_metric_labels_t
     print_waits (out, status, labels);
     wm_metrics_rows (out, rows, COUNT (rows), status, labels);
     print_signatures (out, status, labels);
+    print_scores (out, status, labels);
     print_producers (out, status, labels);
     print_durations (out, status, labels);
     wm_metrics_workers (out, status, labels);

@@ -89,7 +89,8 @@ def names(page):
     check_board()
     metrics = {"up", "ALERTS"}
     for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", open(page).read(), re.M):
-        metrics |= {name + suffix for suffix in ("_bucket", "_sum", "_count")} if kind == "histogram" else {name}
+        suffixes = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}.get(kind, ("",))
+        metrics |= {name + suffix for suffix in suffixes}
     n = 0
     for where, expression in [*expressions_of_board(), *expressions_of_alerts()]:
         for selector in selectors(expression):

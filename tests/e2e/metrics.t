@@ -57,8 +57,8 @@ format ()
 {
     awk '/^# HELP / { help[$3]++; next } /^# TYPE / { type[$3] = $4; next }
         /^(wiremill|nv)_[a-z_]+\{campaign="[0-9a-f]*"(,[a-z_]+="([^"\\]|\\.)*")*\} [-0-9.e+]+$/ { name = $0; sub (/\{.*/, "", name); n++
-            base = name; sub (/_(bucket|sum|count)$/, "", base); if (type[base] == "histogram") name = base
-            if (seen[$0]++ || help[name] != 1 || type[name] !~ /^(gauge|counter|histogram)$/) bad = 1
+            base = name; sub (/_(bucket|sum|count)$/, "", base); if (type[base] ~ /^(histogram|summary)$/) name = base
+            if (seen[$0]++ || help[name] != 1 || type[name] !~ /^(gauge|counter|histogram|summary)$/) bad = 1
             if (name ~ /^wiremill/ && (name ~ /_total$/) != (type[name] == "counter")) bad = 1
             if (bad) { print "line " NR ": " $0; exit 1 }; next }
         { print "line " NR ": " $0; bad = 1; exit 1 } END { exit bad || n < 100 }' "$work/metrics" && ! grep -F "$work" "$work/metrics" &&

@@ -4,7 +4,8 @@
    16 GPUs. The letters of WM_FAKE_NVML are what fails: i init, n name, t temperature, p power, q
    its limit, l load, m memory, e ECC, x throttling, u UUID, j energy; h: it hangs. BARE: a library
    that has next to nothing. WM_FAKE_NVML_ECC names a file: so many uncorrectable errors there are
-   more.  */
+   more. WM_FAKE_NVML_HEAT names one with the temperature, and the bits of what lowers its
+   clocks.  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,10 +48,24 @@ int nvmlDeviceGetName (void *device, char *name, unsigned int length)
     return fails ('n');
 }
 
+static void read_heat (unsigned int *celsius, unsigned long long *bits)
+{
+    const char *path = getenv ("WM_FAKE_NVML_HEAT");
+    FILE *file = path ? fopen (path, "r") : NULL;
+    *celsius = 61;
+    *bits = 0x1 | 0x4 | 0x20; /* idle is no reason to worry */
+    if (!file)
+        return;
+    if (fscanf (file, "%u %llx", celsius, bits) != 2)
+        *bits = 0;
+    fclose (file);
+}
+
 int nvmlDeviceGetTemperature (void *device, int sensor, unsigned int *celsius)
 {
+    unsigned long long bits;
     (void) device;
-    *celsius = 61;
+    read_heat (celsius, &bits);
     return fails ('t') + sensor;
 }
 
@@ -98,8 +113,9 @@ int nvmlDeviceGetTotalEccErrors (void *device, int type, int counter, unsigned l
 
 int nvmlDeviceGetCurrentClocksThrottleReasons (void *device, unsigned long long *bits)
 {
+    unsigned int celsius;
     (void) device;
-    *bits = 0x1 | 0x4 | 0x20; /* idle is no reason to worry */
+    read_heat (&celsius, bits);
     return fails ('x');
 }
 

@@ -1,4 +1,5 @@
-/* test_broker_status.c - rows of the status where more is held than it has rows for.  */
+/* test_broker_status.c - rows of the status where more is held than it has rows for; the sums of
+   scores.  */
 #include "tests/unit/core_harness.h"
 
 enum { N_HELD = 60, N_CHANGED = 40, N_BATCH = 80, INPUT_ROWS = 68, REASONS = 64 };
@@ -103,9 +104,38 @@ static void the_latest_reasons_are_listed (void **state)
     }
 }
 
+/* A result that comes twice counts once, and hits that are held have no scores.  */
+static void scores_are_summed (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1);
+    const wm_key_t input = claim (t, p);
+    const uint32_t w = worker (t, 2, 3);
+    submit (t, p, input, 0, 3);
+    answer_needs (t, p);
+    wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    result_of (t, w, &task, 0x3f); /* the last score of the last hit is 0.5 */
+    result_of (t, w, &task, 0x3f);
+    task = must (t, w, WM_MSG_TASK)->msg;
+    result_of (t, w, &task, 0x40); /* 2.0 */
+    wm_summary_t s = look (t);
+    assert_int_equal (s.n_score, N_OUTPUT);
+    assert_int_equal (s.n_summed, 20);
+    assert_true (s.score_sum[N_OUTPUT - 1] == 2.5 && s.score_sum[0] == 0);
+    uint8_t payload[10 * (1 + 4 * N_OUTPUT)] = { WM_HIT_POISON };
+    task = must (t, w, WM_MSG_TASK)->msg;
+    task.type = WM_MSG_RESULT;
+    say (t, w, &task, payload, sizeof payload);
+    s = look (t);
+    assert_int_equal (s.n_summed, 29);
+    harness_end (t);
+}
+
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (more_is_held_than_there_are_rows),
+    const struct CMUnitTest tests[] = { cmocka_unit_test (scores_are_summed),
+                                        cmocka_unit_test (more_is_held_than_there_are_rows),
                                         cmocka_unit_test (the_latest_reasons_are_listed) };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);

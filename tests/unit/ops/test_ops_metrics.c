@@ -100,6 +100,18 @@ static void durations_are_a_histogram (void **state)
     has ("nv_inference_compute_infer_duration_us{campaign=\"abc\",model=\"m\"} 3250000");
 }
 
+static void scores_have_their_labels (void **state)
+{
+    (void) state;
+    serve ("{\"campaign\": {\"specification\": \"labels: [em, track]\\n\"}, \"scores\": ["
+           "{\"hits\": 40, \"sum\": 10.5}, {\"hits\": 40, \"sum\": -3.25}]}");
+    has ("wiremill_score_sum{campaign=\"abc\",score=\"em\"} 10.5");
+    has ("wiremill_score_count{campaign=\"abc\",score=\"em\"} 40");
+    has ("wiremill_score_sum{campaign=\"abc\",score=\"track\"} -3.25");
+    serve ("{\"campaign\": {\"specification\": \"\"}, \"scores\": [{\"hits\": 4, \"sum\": 1}]}");
+    has ("wiremill_score_sum{campaign=\"abc\",score=\"out_0\"} 1");
+}
+
 static void what_is_not_known_is_absent (void **state)
 {
     (void) state;
@@ -193,6 +205,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (counters_do_not_fall),
         cmocka_unit_test (durations_are_a_histogram),
+        cmocka_unit_test (scores_have_their_labels),
         cmocka_unit_test (what_is_not_known_is_absent),
         cmocka_unit_test (a_gpu_is_told_of_once),
         cmocka_unit_test (names_are_escaped),
