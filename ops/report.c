@@ -43,7 +43,7 @@ const wm_verb_t wm_verb_report = {
     .text = "  wiremill report out/ -o report.html\n\n"
             "One HTML file that needs no other, for a browser or a printer, also while the\n"
             "campaign runs: what was scored, throughput and workers over time, latencies, faults,\n"
-            "what is held and why, scores by label and plane, events, cost, and the command.\n"
+            "what is held and why, scores by label and plane, truth, events, cost, the command.\n"
             "Scores and events are of a sample of outputs, which is the same each time.\n",
     .options = options, .run = report_main };
 /* clang-format on */

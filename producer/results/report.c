@@ -96,6 +96,16 @@ static int draw (void *arg, FILE *out)
     return WM_EXIT_OK;
 }
 
+/* The lines of wm_report_inputs; the caller's.  */
+static char *read_inputs (wm_report_outputs_t *outputs)
+{
+    const size_t bytes = outputs->n * (WM_PINS_BYTES_MAX + 24) + 1;
+    char *lines = calloc (1, bytes);
+    if (lines && wm_render_process_text ("report", wm_report_inputs, outputs, lines, bytes))
+        *lines = 0;
+    return lines;
+}
+
 /* What the campaign pins of its inputs' planes.  */
 static void take_pins (wm_pins_t *pins, const wm_args_t *args)
 {
@@ -194,6 +204,12 @@ static int report_main (const wm_args_t *args)
     const int code = wm_render_process_copy ("report", wm_report_scores, &outputs, stdout);
     if (code)
         wm_page_put (stdout, "p", "No distributions: the process that read the outputs failed.");
+    char *inputs = read_inputs (&outputs);
+    if (inputs) {
+        fflush (stdout);
+        wm_report_truth (&outputs, inputs, stdout);
+    }
+    free (inputs);
     if (wm_args_number (args, "pictures")) {
         fputs ("<h2>Events</h2>\n", stdout);
         take_pins (&pins, args);

@@ -1,4 +1,5 @@
-/* report.h - what `wiremill report` has from outputs: distributions of scores, pictures of events.
+/* report.h - what `wiremill report` has from outputs: distributions of scores, how they agree with
+   the truth of synthetic events, pictures of events.
 
    Each is written as a part of a page. Thread: one.  */
 #ifndef REPORT_H
@@ -18,5 +19,14 @@ typedef struct {
    (wm_report_outputs_t), by label and plane, from an equal share of hits of each: all of them, or
    rows in pieces that are evenly spaced, so that the same outputs give the same numbers.  */
 int wm_report_scores (void *outputs, FILE *out);
+
+/* A child: prints for each output a line: how many hits it has, a space, and the input that it
+   states; an empty line: it cannot be read, or states none.  */
+int wm_report_inputs (void *outputs, FILE *out);
+
+/* Writes how the scores of outputs agree with the truth of their inputs, if those have one:
+   efficiency and purity, confusion, curves, calibration. inputs: the lines of wm_report_inputs.
+   Outputs are taken in their order while they fit into hits_max.  */
+void wm_report_truth (const wm_report_outputs_t *outputs, const char *inputs, FILE *out);
 
 #endif

@@ -45,6 +45,7 @@ static const char style[] =
     "th,td{text-align:left;vertical-align:top;padding:.2em .7em .2em 0;border-bottom:1px solid "
     "#e4e4e4}\n"
     "th{font-weight:600}\n"
+    ".same{font-weight:600}details{margin:.4em 0}summary{cursor:pointer}\n"
     ".n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n"
     "td{overflow-wrap:anywhere}.n,.w{overflow-wrap:normal}.w{white-space:nowrap}\n"
     ".pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(280px,1fr));gap:8px}\n"

@@ -353,6 +353,22 @@ void wm_svg_line (wm_svg_t *self, double x0, double y0, double x1, double y1, co
              wm_svg_y (self, y0), wm_svg_x (self, x1), wm_svg_y (self, y1));
 }
 
+void wm_svg_curve (wm_svg_t *self, const double *x, const double *y, uint32_t n, const char *colour,
+                   bool is_dashed)
+{
+    char step = 'M';
+    fprintf (self->out,
+             "<path fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\" "
+             "stroke-linejoin=\"round\"%s d=\"",
+             colour, is_dashed ? " stroke-dasharray=\"5 3\"" : "");
+    for (uint32_t i = 0; i < n; i++)
+        if (lies_in (&self->x, x[i]) && lies_in (&self->y, y[i])) {
+            fprintf (self->out, "%c%.1f %.1f", step, wm_svg_x (self, x[i]), wm_svg_y (self, y[i]));
+            step = 'L';
+        }
+    fputs ("\"/>\n", self->out);
+}
+
 void wm_svg_bar (wm_svg_t *self, double x0, double x1, double y0, double y1, const char *colour,
                  double opacity)
 {

@@ -80,6 +80,10 @@ void wm_svg_histogram (wm_svg_t *self, const uint64_t *count, uint32_t n, const 
 void wm_svg_line (wm_svg_t *self, double x0, double y0, double x1, double y1, const char *colour,
                   bool is_dashed);
 
+/* Draws a line through points (n), in values; what lies outside the axes is left out.  */
+void wm_svg_curve (wm_svg_t *self, const double *x, const double *y, uint32_t n, const char *colour,
+                   bool is_dashed);
+
 /* Fills the part of a rectangle, in values, that lies in the frame; at least a pixel wide. opacity:
    0 to 1.  */
 void wm_svg_bar (wm_svg_t *self, double x0, double x1, double y0, double y1, const char *colour,

@@ -1,0 +1,91 @@
+"""physics.py - PART PAGE.json ...: what a page of wiremill report has of scores, computed again from the files with NumPy
+
+PAGE.json is what page.py look prints. Numbers of the page are compared as texts.
+"""
+import json, re, sys, xml.etree.ElementTree as xml
+import h5py, numpy as np
+
+NAMES = "track", "em", "none", "michel"
+
+def count(n):
+    return "{:,}".format(int(n))
+
+def share(part, of):
+    return "{:.1f}%".format(100 * part / of) if of else "-"
+
+def page(name):
+    d = json.load(open(name))
+    return d, {row[0]: row[1:] for row in d["rows"]}
+
+def joined(folder, stems):
+    """Truth and scores (n, 4) of hits that are scored; rows of an output are those of its input."""
+    truth, score = [], []
+    for stem in stems:
+        with h5py.File(f"{folder}/{stem}.h5") as e, h5py.File(f"{folder}/out/{stem}.scores.h5") as o:
+            key = {tuple(i) + (int(k),): int(t) for i, k, t in
+                   zip(e["hit_table/event_id"][:], e["hit_table/key"][:].ravel(), e["hit_table/truth"][:].ravel())}
+            t = o["emtrkmichel"]
+            done = t["status"][:] == 0
+            ids = zip(*(t[n][:][done] for n in ("run", "subrun", "event", "hit_id")))
+            truth += [key[tuple(map(int, i))] for i in ids]
+            score.append(np.stack([t[n][:][done] for n in NAMES], 1).astype(float))
+    return np.array(truth), np.concatenate(score)
+
+def auc(signal, rest):
+    rest = np.sort(rest)
+    return (np.searchsorted(rest, signal) + np.searchsorted(rest, signal, "right")).mean() / 2 / len(rest)
+
+def calibration(is_it, score):
+    """Hits, mean score and share of ten bins, as scikit-learn's calibration_curve has them."""
+    at = np.searchsorted(np.linspace(0, 1, 11)[1:-1], score)
+    bins = [(b, (at == b).sum(), score[at == b].mean(), is_it[at == b].mean()) for b in range(10) if (at == b).any()]
+    try:
+        from sklearn.calibration import calibration_curve
+    except ImportError:
+        return bins
+    other = calibration_curve(is_it, score, n_bins=10)
+    assert np.allclose([b[3] for b in bins], other[0]) and np.allclose([b[2] for b in bins], other[1])
+    return bins
+
+def curve(source, title, nth):
+    """The points (share of the width, share of the height) of a picture's nth line."""
+    svg = next(s for s in re.findall(r"<svg.*?</svg>", source, re.S) if f"<title>{title}</title>" in s)
+    paths = [p.get("d") for p in xml.fromstring(svg) if p.tag.endswith("path")]
+    frame = [float(v) for v in re.findall(r"[\d.]+", paths[-1])]  # left, top, right, bottom, left
+    lines = [[tuple(map(float, q.split())) for q in re.split("[ML]", p)[1:]] for p in paths if re.fullmatch(r"M[\d. ]+(L[\d. ]+)+", p)]
+    return np.array([((x - frame[0]) / (frame[2] - frame[0]), (frame[3] - y) / (frame[3] - frame[1])) for x, y in lines[nth]])
+
+def truth(name, said, folder, *stems):
+    d, rows = page(name)
+    t, s = joined(folder, stems)
+    called = np.where(s[:, 3] >= 0.5, 3, s[:, :3].argmax(1))
+    other = json.load(open(said))  # wiremill truth --json
+    assert other["hits"] == len(t) and f"{count(len(t))} hits with truth and scores, of {len(stems)} outputs" in d["text"]
+    assert f"{share((called == t).sum(), len(t))} of the hits are called what they are" in d["text"]
+    table = [r[1:] for r in d["rows"] if len(r) == 7 and r[0] in NAMES]
+    for k, label in enumerate(NAMES):
+        is_it, a = t == k, auc(s[t == k, k], s[t != k, k])
+        both = (is_it & (called == k)).sum()
+        found = (s[is_it, k] > np.sort(s[~is_it, k])[::-1][int(0.05 * (~is_it).sum())]).mean()
+        wanted = [count(is_it.sum()), count((called == k).sum()), share(both, is_it.sum()), share(both, (called == k).sum()), f"{a:.4f}"]
+        assert table[k][:5] == wanted and abs(float(table[k][5][:-1]) - 100 * found) < 0.11, (label, table[k], wanted, found)
+        assert other["labels"][k]["called"] == (called == k).sum() and f"{other['labels'][k]['auc']:.4f}" == wanted[4]
+        row = sum(([count((is_it & (called == j)).sum()), share((is_it & (called == j)).sum(), is_it.sum())] for j in range(4)), [])
+        assert rows["truth " + label] == row, (rows["truth " + label], row)
+        for at in range(0, 11):
+            above = s[:, k] >= at / 10
+            row = [count(above.sum()), share((above & is_it).sum(), is_it.sum()), share((above & is_it).sum(), above.sum())]
+            assert rows[f"{label} from {at / 10:.1f}"] == row, (label, at, row)
+        for b, n, mean, part in calibration(is_it.astype(int), s[:, k]):
+            row = [count(n), f"{mean:.4f}", f"{part:.4f}"]
+            assert rows[f"{label}, {b / 10:.1f} to {b / 10 + 0.1:.1f}"] == row, (label, b, row)
+        points = curve(d["source"], "ROC", 1 + k)
+        order = np.argsort(-s[:, k], kind="stable")
+        x, y = (np.append(0, np.cumsum(m[order]) / m.sum()) for m in (~is_it, is_it))
+        off = [np.hypot(x - p, y - q).min() for p, q in points]
+        assert max(off) < 0.005 and len(points) > 20, (label, max(off))
+        drawn = (np.diff(points[:, 0]) * (points[1:, 1] + points[:-1, 1]) / 2).sum()
+        assert abs(drawn - a) < 0.01, (label, drawn, a)
+
+if __name__ == "__main__":
+    dict(truth=truth)[sys.argv[1]](*sys.argv[2:])
