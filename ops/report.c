@@ -15,6 +15,7 @@
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_url.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,20 +58,59 @@ typedef struct {
     const wm_args_t *args; /* NULL: no file has the page's name yet */
     const char *folder;    /* of the outputs */
     wm_error_t spared;     /* the page would replace one of the files */
+    wm_report_files_t *files;
+    char beside[PATH_MAX]; /* the page's folder and a slash */
     size_t n_output, step, n;
     char *name[2 * SAMPLE_MAX];
 } sample_t;
 
+/* Where the page of an event lies that has the output's name, as a URL for this page; NULL: there is
+   none.  */
+static const char *link_of (const sample_t *self, const char *output, char url[3 * PATH_MAX + 1])
+{
+    static const char end[] = ".scores.h5";
+    char page[PATH_MAX], real[PATH_MAX];
+    const size_t n = strlen (output), bare = n > sizeof end - 1 ? n - (sizeof end - 1) : 0;
+    if (!bare || strcmp (output + bare, end) != 0 || !*self->beside ||
+        snprintf (page, sizeof page, "%.*s.html", (int) bare, output) >= PATH_MAX ||
+        !realpath (page, real))
+        return NULL;
+    const size_t same = strlen (self->beside);
+    const char *from = strncmp (real, self->beside, same) ? real : real + same;
+    char *to = url;
+    for (; *from; from++)
+        if (strchr ("/-_.~", *from) || isalnum ((unsigned char) *from))
+            *to++ = *from;
+        else
+            to += sprintf (to, "%%%02X", (unsigned char) *from);
+    *to = 0;
+    return url;
+}
+
+/* Where the page will lie.  */
+static void note_folder (sample_t *self, const char *page)
+{
+    char folder[PATH_MAX], real[PATH_MAX];
+    const char *slash = strrchr (page, '/');
+    snprintf (folder, sizeof folder, "%.*s", slash ? (int) (slash - page) + 1 : 1,
+              slash ? page : ".");
+    if (realpath (folder, real))
+        snprintf (self->beside, sizeof self->beside, "%.4000s%s", real,
+                  strcmp (real, "/") ? "/" : "");
+}
+
 static bool take_output (void *argument, const json_t *file)
 {
     sample_t *self = argument;
-    char output[PATH_MAX];
+    char output[PATH_MAX], url[3 * PATH_MAX + 1];
     snprintf (output, sizeof output, "%.3000s/%.1000s", self->folder, wm_ask_text (file, "output"));
     if (self->args &&
         (wm_args_spare (self->args, wm_ask_text (file, "path"), "an input of the campaign",
                         &self->spared) ||
          wm_args_spare (self->args, output, "an output of the campaign", &self->spared)))
         return false;
+    if (self->files)
+        wm_report_files_add (self->files, file, link_of (self, output, url));
     if (strcmp (wm_ask_text (file, "state"), "written") != 0)
         return true;
     if (self->n == 2 * SAMPLE_MAX) {
@@ -146,14 +186,16 @@ static void ask_producer (wm_report_t *report, const sample_t *sample, const cha
 
 /* Fills in the part about scores, or why there is none. Returns an exit code.  */
 static int add_scores (wm_report_t *report, const wm_args_t *args, const char *endpoint,
-                       const char *campaign)
+                       const char *campaign, wm_report_files_t *files)
 {
     static char why[480];
     static sample_t sample;
     const char *folder = wm_ask_text (report->status, "campaign.output");
     sample = (sample_t){ .step = 1,
                          .args = access (wm_args_text (args, "output"), F_OK) ? NULL : args,
+                         .files = files,
                          .folder = folder };
+    note_folder (&sample, wm_args_text (args, "output"));
     size_t n = (size_t) wm_args_number (args, "outputs");
     report->no_scores = why;
     const int code = wm_ask_files ("report", endpoint, campaign, "", take_output, &sample);
@@ -227,10 +269,12 @@ static int report_main (const wm_args_t *args)
                            .note = wm_args_text (args, "note"),
                            .history.made_s = wm_ask_real (status, "campaign.submitted"),
                            .now_s = time (NULL) };
+    wm_report_files_t *files = wm_report_files_new ();
+    report.files = files;
     json_t *history = wm_ask_history ("report", endpoint, campaign, &code);
     wm_fault_t fault = WM_OK;
     if (history)
-        code = add_scores (&report, args, endpoint, campaign);
+        code = add_scores (&report, args, endpoint, campaign, files);
     if (!code && !(wm_history_query_take (&report.history, history, 0) &&
                    wm_history_query_take_workers (&report.history, history)))
         fault = wm_fault (&error, WM_EHOST, "out of memory for the history");
@@ -239,6 +283,7 @@ static int report_main (const wm_args_t *args)
     if (fault)
         code = wm_complain ("report", &error);
     wm_history_query_clear (&report.history);
+    wm_report_files_free (files);
     free ((char *) (uintptr_t) report.scores);
     free ((char *) (uintptr_t) report.where);
     json_decref (history);

@@ -1152,6 +1152,7 @@ void wm_report_write (const wm_report_t *self, FILE *out)
     put_workers (self, out);
     put_latency (self, out);
     put_faults (self, out);
+    wm_report_files_write (self->files, wm_ask_rows (self->status), out);
     write_held (self, out);
     write_scores (self, out);
     write_cost (self, out);

@@ -5,6 +5,7 @@
 #define WM_REPORT_H
 
 #include "ops/ask/wm_history_query.h"
+#include "ops/view/wm_report_files.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@ typedef struct {
     size_t n_output, n_read; /* outputs that are written; that were read for `scores` */
     const char *scores;      /* a part of a page about them, from a producer; "": none */
     size_t scores_bytes;
-    const char *no_scores; /* why there is none */
+    const wm_report_files_t *files; /* NULL: they were not asked for */
+    const char *no_scores;          /* why there is none */
     time_t now_s;
 } wm_report_t;
 

@@ -87,5 +87,24 @@ def truth(name, said, folder, *stems):
         drawn = (np.diff(points[:, 0]) * (points[1:, 1] + points[:-1, 1]) / 2).sum()
         assert abs(drawn - a) < 0.01, (label, drawn, a)
 
+def files(name, said, linked):
+    """`said`: status --files --json; `linked`: the input whose event has a page."""
+    d, _ = page(name)
+    letters = {"open": "O", "written": "W", "held": "H", "changed": "C"}
+    wanted = json.load(open(said))["files"]
+    section = re.search(r"<h2>Inputs</h2>.*?</section>", d["source"], re.S)[0]
+    squares = re.findall(r'<span class="(\w+)" title="([^"]*)">(.)</span>', section)
+    table = {r[0]: r[1:] for r in d["rows"] if len(r) == 8}
+    assert len(squares) == len(wanted) > 3 and {f["state"] for f in wanted} >= {"written", "held"}
+    for f, (_, title, letter) in zip(wanted, squares):
+        partly = f["state"] == "written" and f["held"]
+        assert letter == ("S" if partly else letters[f["state"]]) and title.startswith(f["path"]), (f, title, letter)
+        assert (f["why"] or "") in title or len(f["why"]) > 150
+        row, hits = table[f["path"]], f["hits"] or 0
+        counts = ["-" if f["state"] == "open" else count(hits), count(f["scored"] or 0), count(f["held"] or 0)]
+        assert row[1:4] == counts and row[5] == (f["why"] or ""), (row, f)
+        assert row[4] == (f"{100 * f['held'] / hits:.2f}%" if hits else "-") and row[6] == ("event" if f["path"] == linked else "")
+    assert sum(int(n) for n in re.findall(r"<small>[^<:]*: (\d+)</small>", section)) == len(wanted)
+
 if __name__ == "__main__":
-    dict(truth=truth)[sys.argv[1]](*sys.argv[2:])
+    dict(truth=truth, files=files)[sys.argv[1]](*sys.argv[2:])

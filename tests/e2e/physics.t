@@ -7,12 +7,23 @@ python=build/venv/bin/python
 for k in 1 2 3; do
     "$bin/wiremill" synth --events 1 --seed $k --run $k --hits 2000 --tpcs 1 --output "$work/e$k.h5" 2>/dev/null || bail "no events"
 done
-"$bin/wiremill" run --quiet --model synthetic --input "$work/e*.h5" --output "$work/out" >/dev/null 2>&1 || bail "no scores"
+echo text >"$work/e4.h5"
+$python -c 'import h5py, sys
+with h5py.File (sys.argv[1], "r+") as f:
+    f["hit_table/wire"][4:7] = 99999' "$work/e3.h5" || bail "no h5py"
+"$bin/wiremill" run --quiet --model synthetic --input "$work/e*.h5" --output "$work/out" >/dev/null 2>&1
+[ -e "$work/out/e3.scores.h5" ] || bail "no scores"
 report () { keep "$bin/wiremill" report "$work/out" --output "$work/r.html" --pictures 0 "$@" && $python tests/e2e/page.py look "$work/r.html" >"$work/page.json"; }
 again () { $python tests/e2e/physics.py "$1" "$work/page.json" "${@:2}"; }
 ok "a page" report
-"$bin/wiremill" truth --json "$work"/e?.h5 "$work"/out/*.scores.h5 >"$work/truth.json"
+"$bin/wiremill" truth --json "$work"/e[123].h5 "$work"/out/*.scores.h5 >"$work/truth.json"
 ok "truth: NumPy and wiremill truth have the same numbers, the curves are theirs" again truth "$work/truth.json" "$work" e1 e2 e3
+files ()
+{
+    keep "$bin/wiremill" show "$work/out/e2.scores.h5" --output "$work/out/e2.html" && report && "$bin/wiremill" status --files --json "$work/out" >"$work/files.json" &&
+        again files "$work/files.json" "$work/e2.h5" && grep -qF '<a href="out/e2.html">event</a>' "$work/r.html"
+}
+ok "a square and a row for each input, as status --files lists them; a link to the page of an event" files
 few ()
 {
     { echo '<!doctype html><html>' && "$bin/wiremill-producer" report --pictures 0 --hits 4000 "$work"/out/*.scores.h5 && echo '</html>'; } >"$work/s.html" &&

@@ -265,13 +265,49 @@ static void test_no_history (void **state)
                                      "Times and bytes sent are not known", NULL });
 }
 
+/* More inputs than squares share them; the worst of those is seen.  */
+static void test_files (void **state)
+{
+    (void) state;
+    char *text = NULL, path[32];
+    size_t bytes, squares = 0;
+    FILE *out = open_memstream (&text, &bytes);
+    wm_report_files_t *files = wm_report_files_new ();
+    for (int i = 0; i < 4001; i++) {
+        snprintf (path, sizeof path, "f%d<.h5", i);
+        json_t *file =
+            json_pack ("{s:s, s:s, s:s, s:i, s:i, s:i}", "path", path, "state",
+                       i == 2999 ? "held" : "written", "why", i == 2999 ? "a \"text\"" : "", "hits",
+                       1000, "scored", i == 8 ? 990 : 1000, "held", i == 8 ? 10 : 0);
+        wm_report_files_add (files, file, i == 8 ? "e.html" : NULL);
+        json_decref (file);
+    }
+    wm_report_files_write (files, "hits", out);
+    wm_report_files_free (files);
+    fclose (out);
+    for (const char *at = text; (at = strstr (at, "title=\"inputs ")); at++)
+        squares++;
+    assert_int_equal (squares, 1000);
+    assert_non_null (strstr (text, "A square stands for 4 inputs"));
+    assert_non_null (strstr (text, "<span class=\"held\" title=\"inputs 2997 to 3000: 3 written; "
+                                   "1 held; such as f2999&lt;.h5: held: a &quot;text&quot;\">H"));
+    assert_non_null (strstr (text, "<span class=\"partly\" title=\"inputs 9 to 12: 3 written; 1"));
+    assert_non_null (strstr (text, "title=\"f4000&lt;.h5: written\">W")); /* alone in the last */
+    assert_non_null (strstr (text, "written: 3,999</small>"));
+    assert_non_null (strstr (text, "The first 500 of 4,001 inputs"));
+    assert_non_null (strstr (text, "<td class=\"n\">1.00%</td>"));
+    assert_non_null (strstr (text, "<a href=\"e.html\">event</a>"));
+    free (text);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_numbers),          cmocka_unit_test (test_nonsense),
-        cmocka_unit_test (test_throughput),       cmocka_unit_test (test_few_workers),
-        cmocka_unit_test (test_part_of_a_worker), cmocka_unit_test (test_many_workers),
-        cmocka_unit_test (test_no_history),       cmocka_unit_test (test_windows),
+        cmocka_unit_test (test_files),        cmocka_unit_test (test_numbers),
+        cmocka_unit_test (test_nonsense),     cmocka_unit_test (test_throughput),
+        cmocka_unit_test (test_few_workers),  cmocka_unit_test (test_part_of_a_worker),
+        cmocka_unit_test (test_many_workers), cmocka_unit_test (test_no_history),
+        cmocka_unit_test (test_windows),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
