@@ -361,10 +361,10 @@ static void write_counts (const wm_show_t *show, uint32_t plane, FILE *out)
         const uint32_t row = show->truth ? (uint32_t) show->truth[hit->row] : 0;
         count[row * (n + 1) + wm_show_label (show, hit->row)]++;
     }
-    char rule[WM_CALLED_TEXT_BYTES], caption[200];
+    char rule[WM_CALL_TEXT_BYTES], caption[200];
     snprintf (caption, sizeof caption, "Hits%s called: %s",
               show->truth ? ": rows by truth, columns by what they are" : " by what they are",
-              wm_called_text (&show->call, rule));
+              wm_call_text (&show->call, rule));
     wm_page_table (out, caption);
     fputs (show->truth ? "<tr><th>Truth</th>" : "<tr>", out);
     for (uint32_t k = 0; k <= n; k++)

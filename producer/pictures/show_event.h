@@ -3,7 +3,7 @@
 #define SHOW_EVENT_H
 
 #include "kernels/patch/wm_spec.h"
-#include "producer/files/wm_called.h"
+#include "producer/files/wm_call.h"
 #include "producer/files/wm_event.h"
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_scores.h"
@@ -35,7 +35,7 @@ typedef struct {
     wm_spec_t spec;
     char model[80];
     wm_scores_t scores;
-    wm_called_t call;
+    wm_call_rule_t call;
     int32_t *truth; /* (scores.n_row), or NULL; a label's place, -1: none of them */
     wm_reader_t *reader;
     wm_event_t event;
@@ -69,7 +69,7 @@ wm_fault_t wm_show_live (const wm_show_t *self, FILE *out, wm_error_t *error);
 /* Returns what charge drifts in a tick, cm; 0: the input does not state it.  */
 double wm_show_tick_cm (const wm_show_t *self);
 
-/* Returns what a row's hit is called (wm_called.h); n_label: it is held.  */
+/* Returns what a row's hit is called (wm_call.h); n_label: it is held.  */
 uint32_t wm_show_label (const wm_show_t *self, uint32_t row);
 double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row);
 

@@ -6,7 +6,7 @@
    own: the same files give the same bytes.  */
 #include "producer/results/compare_page.h"
 
-#include "producer/files/wm_called.h"
+#include "producer/files/wm_call.h"
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_svg.h"
 
@@ -244,7 +244,7 @@ static void write_quantiles (const wm_compare_page_t *self, FILE *out)
 
 /* ---- what hits are called -------------------------------------------------------------------- */
 
-static uint32_t called (const wm_compare_page_t *self, const wm_called_t *call, uint64_t i,
+static uint32_t called (const wm_compare_page_t *self, const wm_call_rule_t *call, uint64_t i,
                         double (*of) (const wm_compare_page_t *self, uint32_t k, uint64_t i))
 {
     double score[WM_SCORES_LABELS_MAX];
@@ -258,8 +258,8 @@ static void write_confusion (const wm_compare_page_t *self, FILE *out)
     static uint64_t n[PICTURES_MAX][PICTURES_MAX];
     const uint32_t n_label = self->a->n_label;
     uint64_t n_same = 0;
-    const wm_called_t call = wm_called_new (self->a->label, n_label, WM_CALLED_LEAST);
-    char text[32], all[32], rule[WM_CALLED_TEXT_BYTES], caption[200];
+    const wm_call_rule_t call = wm_call_new (self->a->label, n_label, WM_CALL_LEAST);
+    char text[32], all[32], rule[WM_CALL_TEXT_BYTES], caption[200];
     if (n_label < 2 || n_label > PICTURES_MAX || !self->n_scored)
         return;
     memset (n, 0, sizeof n);
@@ -269,7 +269,7 @@ static void write_confusion (const wm_compare_page_t *self, FILE *out)
         n_same += n[k][k];
     fputs ("<section><h2>What hits are called</h2>\n", out);
     snprintf (caption, sizeof caption, "Hits by what they are called, rows A, columns B: %s",
-              wm_called_text (&call, rule));
+              wm_call_text (&call, rule));
     wm_page_table (out, caption);
     fputs ("<tr><th>A \\ B</th>", out);
     for (uint32_t k = 0; k < n_label; k++)

@@ -334,7 +334,7 @@ static void draw_thresholds (const wm_agreement_t *self, int k, FILE *out)
 
 static void write_all (const wm_agreement_t *self, FILE *out)
 {
-    char right[16], em[16], auc[16], rule[WM_CALLED_TEXT_BYTES];
+    char right[16], em[16], auc[16], rule[WM_CALL_TEXT_BYTES];
     wm_page_put (
         out, "p",
         "%s of the hits are called what they are, %s where a michel electron may be called "
@@ -342,7 +342,7 @@ static void write_all (const wm_agreement_t *self, FILE *out)
         wm_agreement_share (self->n_right, self->n, right),
         wm_agreement_share (self->n_right + self->n_em_or_michel, self->n, em),
         wm_agreement_number (self->auc_em_track, auc));
-    wm_page_put (out, "p", "Called: %s.", wm_called_text (&self->call, rule));
+    wm_page_put (out, "p", "Called: %s.", wm_call_text (&self->call, rule));
     write_labels (self, out);
     write_confusion (self, out);
     wm_page_pictures (out);
@@ -362,7 +362,7 @@ static wm_fault_t read_pairs (wm_agreement_t *self, const pairs_t *pairs, wm_err
     for (size_t i = 0; i < pairs->n && !fault; i++)
         fault = wm_agreement_add (
             self, (const char *[]){ pairs->pair[i].input, pairs->pair[i].output }, 2, error);
-    return fault ? fault : wm_agreement_count (self, WM_CALLED_LEAST, error);
+    return fault ? fault : wm_agreement_count (self, WM_CALL_LEAST, error);
 }
 
 /* A child.  */

@@ -1,5 +1,5 @@
 /* test_producer_scores.c - rows of files of scores: room for them, and what hits are called.  */
-#include "producer/files/wm_called.h"
+#include "producer/files/wm_call.h"
 #include "producer/files/wm_scores.h"
 
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static uint32_t called (const char (*label)[48], uint32_t n, double least, doubl
                         double c, double d)
 {
     const double score[8] = { a, -9, b, -9, c, -9, d, -9 }; /* every second one */
-    const wm_called_t call = wm_called_new (label, n, least);
+    const wm_call_rule_t call = wm_call_new (label, n, least);
     return wm_call (&call, score, 2);
 }
 
@@ -48,9 +48,9 @@ static void michel_is_called_from_its_threshold_on (void **state)
     assert_int_equal (called (first, 4, 0.5, .4, .1, .2, .1), 2);
     assert_int_equal (called (others, 4, 0.5, .4, .1, .2, .9), 3);
     assert_int_equal (called (&last[3], 1, 0.5, .1, 0, 0, 0), 0);
-    char text[WM_CALLED_TEXT_BYTES];
-    const wm_called_t call = wm_called_new (last, 4, 0.25);
-    assert_string_equal (wm_called_text (&call, text),
+    char text[WM_CALL_TEXT_BYTES];
+    const wm_call_rule_t call = wm_call_new (last, 4, 0.25);
+    assert_string_equal (wm_call_text (&call, text),
                          "michel if its score is at least 0.25, else the largest of the others");
 }
 

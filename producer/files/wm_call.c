@@ -1,21 +1,21 @@
-/* wm_called.c - see wm_called.h.  */
-#include "producer/files/wm_called.h"
+/* wm_call.c - see wm_call.h.  */
+#include "producer/files/wm_call.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define SIGMOID "michel"
 
-wm_called_t wm_called_new (const char (*label)[48], uint32_t n, double least)
+wm_call_rule_t wm_call_new (const char (*label)[48], uint32_t n, double least)
 {
-    wm_called_t self = { .n_label = n, .sigmoid = n, .least = least };
+    wm_call_rule_t self = { .n_label = n, .sigmoid = n, .least = least };
     for (uint32_t k = 0; k < n && n > 1; k++)
         if (!strcmp (label[k], SIGMOID))
             self.sigmoid = k;
     return self;
 }
 
-uint32_t wm_call (const wm_called_t *self, const double *score, size_t stride)
+uint32_t wm_call (const wm_call_rule_t *self, const double *score, size_t stride)
 {
     const uint32_t first = self->sigmoid == 0 && self->n_label > 1;
     uint32_t best = first;
@@ -27,13 +27,13 @@ uint32_t wm_call (const wm_called_t *self, const double *score, size_t stride)
     return best;
 }
 
-const char *wm_called_text (const wm_called_t *self, char text[WM_CALLED_TEXT_BYTES])
+const char *wm_call_text (const wm_call_rule_t *self, char text[WM_CALL_TEXT_BYTES])
 {
     if (self->sigmoid < self->n_label)
-        snprintf (text, WM_CALLED_TEXT_BYTES,
+        snprintf (text, WM_CALL_TEXT_BYTES,
                   SIGMOID " if its score is at least %g, else the largest of the others",
                   self->least);
     else
-        snprintf (text, WM_CALLED_TEXT_BYTES, "the largest score");
+        snprintf (text, WM_CALL_TEXT_BYTES, "the largest score");
     return text;
 }
