@@ -83,7 +83,10 @@ const share = (part, of) => {
   return of ? (v % 1 === 0.25 ? v - 0.05 : v).toFixed(1) + "%" : "-";
 };
 const count = (n) => n.toLocaleString("en");
-const digits = (v) => Number.isFinite(v) ? String(Number(v.toPrecision(7))) : String(v);
+const digits = (v) => { // seven, as the still page has them
+  const short = Number(v.toPrecision(7));
+  return v && Math.abs(v) < 1e-4 ? short.toExponential() : String(short);
+};
 
 // ---- colours ---------------------------------------------------------------------------------------------------------
 
@@ -173,10 +176,22 @@ async function loadCharge(plane) {
   const pixel = context.getImageData(0, 0, nx, ny).data, level = new Uint8Array(nx * ny);
   for (let y = 0; y < ny; y++)
     for (let x = 0; x < nx; x++) level[x * ny + ny - 1 - y] = Math.min(255, Math.round((255 - pixel[4 * (y * nx + x)]) * 255 / 160));
-  Object.assign(plane, { level, nx, ny, most: group.dataset.most });
+  Object.assign(plane, { level, nx, ny, pools: pooled(level, nx, ny), most: group.dataset.most });
   legend();
   tell();
   ask();
+}
+
+// The same of half as many wires, a quarter, and so on, each the most of two: a small picture reads as many cells as it has.
+function pooled(level, nx, ny) {
+  const pools = [{ level, nx }];
+  for (let n = (nx + 1) >> 1; n >= 32; n = (n + 1) >> 1) {
+    const from = pools[pools.length - 1], to = new Uint8Array(n * ny);
+    for (let w = 0; w < from.nx; w++)
+      for (let t = 0, a = w * ny, b = (w >> 1) * ny; t < ny; t++, a++, b++) if (from.level[a] > to[b]) to[b] = from.level[a];
+    pools.push({ level: to, nx: n });
+  }
+  return pools;
 }
 
 // Where the pixels of a range begin in cells of a picture: n + 1 places; of each pixel at least one cell.
@@ -186,20 +201,29 @@ function cells(n, from, to, first, last, size) {
   return at;
 }
 
-function drawCharge(pixel, width, height, panel) {
-  const plane = panel.plane, level = plane.level, ny = plane.ny, nx = plane.nx;
-  if (!level || !(state.charge || state.layer === "charge")) return;
-  const xs = cells(width, view.t0, view.t1, plane.range[2], plane.range[3], ny);
-  const ys = cells(height, panel.w1, panel.w0, plane.range[0], plane.range[1], nx);
+function drawCharge(pixel, width, height, panel, ticks = [view.t0, view.t1]) {
+  const plane = panel.plane, ny = plane.ny;
+  if (!plane.level) return;
+  const across = (panel.w1 - panel.w0) / (plane.range[1] - plane.range[0]) * plane.nx / height;
+  const pool = Math.max(0, Math.min(plane.pools.length - 1, Math.floor(Math.log2(across)))), { level, nx } = plane.pools[pool];
+  const line = new Uint8Array(width), last = plane.range[0] + (plane.range[1] - plane.range[0]) * nx * 2 ** pool / plane.nx;
+  const xs = cells(width, ticks[0], ticks[1], plane.range[2], plane.range[3], ny);
+  const ys = cells(height, panel.w1, panel.w0, plane.range[0], last, nx);
+  let x0 = 0, x1 = width; // pixels with a cell
+  while (x0 < x1 && xs[x0 + 1] < 0) x0++;
+  while (x1 > x0 && xs[x1 - 1] >= ny) x1--;
   for (let y = 0; y < height; y++) {
     const w0 = Math.max(0, Math.min(ys[y], ys[y + 1] + 1)), w1 = Math.min(nx - 1, Math.max(ys[y], w0));
-    for (let x = 0; x < width; x++) {
-      const t0 = Math.max(0, xs[x]), t1 = Math.min(ny - 1, Math.max(xs[x + 1] - 1, xs[x]));
-      let most = 0;
-      for (let w = w0; w <= w1; w++)
-        for (let at = w * ny + t0, end = w * ny + t1; at <= end; at++) if (level[at] > most) most = level[at];
-      if (most) pixel[y * width + x] = theme.charge[most];
-    }
+    if (w0 > w1) continue;
+    line.fill(0);
+    for (let w = w0; w <= w1; w++)
+      for (let x = x0, row = w * ny; x < x1; x++) {
+        let at = row + (xs[x] < 0 ? 0 : xs[x]), most = line[x];
+        const end = row + (xs[x + 1] > ny ? ny : xs[x + 1]);
+        do if (level[at] > most) most = level[at]; while (++at < end);
+        line[x] = most;
+      }
+    for (let x = x0, to = y * width + x0; x < x1; x++, to++) if (line[x]) pixel[to] = theme.charge[line[x]];
   }
 }
 
@@ -283,7 +307,9 @@ function drawAxes(context, panel, isLast) {
     if (isLast) context.fillText(String(t), toX(t - first), y + height + 16);
   }
   if (!isLast) return;
-  context.fillText("tick" + (facts.tickUs > 0 ? " (" + Number(facts.tickUs.toPrecision(4)) + " us each)" : ""), x + width / 2, y + height + 31);
+  const isNarrow = width < 420;
+  context.textAlign = isNarrow ? "left" : "center";
+  context.fillText("tick" + (facts.tickUs > 0 ? " (" + Number(facts.tickUs.toPrecision(4)) + " us each)" : ""), isNarrow ? x : x + width / 2, y + height + 31);
   if (!(facts.tickCm > 0)) return;
   const zero = Number.isFinite(facts.trigger) ? facts.trigger : 0, cm = (t) => (t - zero) * facts.tickCm;
   context.font = "11px system-ui, sans-serif";
@@ -301,7 +327,7 @@ function draw() {
     if (!panel.image || panel.image.width !== width || panel.image.height !== height) panel.image = context.createImageData(width, height);
     const pixel = new Uint32Array(panel.image.data.buffer);
     pixel.fill(theme.paper);
-    drawCharge(pixel, width, height, panel);
+    if (state.charge || state.layer === "charge") drawCharge(pixel, width, height, panel);
     drawHits(pixel, width, height, panel);
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.putImageData(panel.image, Math.round(panel.x * view.ratio), Math.round(panel.y * view.ratio));
@@ -462,13 +488,13 @@ function scoreRows(i) {
 
 // Charge in the window of the patch. The picture has 49 levels and one pixel for several ticks: the network's has neither.
 function drawPatch(i) {
-  const w = windowOf(i), plane = planeOf(i), [wires, bins, window] = facts.patch, canvas = element.patch;
+  const w = windowOf(i), plane = planeOf(i), [wires, bins] = facts.patch, canvas = element.patch;
   canvas.classList.toggle("hidden", !plane || !plane.level);
   if (!plane || !plane.level) return;
   canvas.width = bins;
   canvas.height = wires;
   const context = canvas.getContext("2d"), image = context.createImageData(bins, wires), pixel = new Uint32Array(image.data.buffer);
-  drawCharge.call(null, pixel.fill(theme.paper), bins, wires, { plane, w0: w.w0, w1: w.w1, t0: w.t0, t1: w.t1 });
+  drawCharge(pixel.fill(theme.paper), bins, wires, { plane, w0: w.w0, w1: w.w1 }, [w.t0, w.t1]);
   context.putImageData(image, 0, 0);
 }
 
@@ -512,6 +538,8 @@ function ratings() {
     return column.truth ? [name, count(is), count(as), share(counts[k][k], is), share(counts[k][k], as)] : [name, count(called[k])];
   });
   if (called[labels.length]) rows.push([node("span", {}, keyOf(HELD), "held"), ...(column.truth ? ["", count(called[labels.length]), "", ""] : [count(called[labels.length])])]);
+  element.rule.textContent = "Called: " + (facts.sigmoid < labels.length ? labels[facts.sigmoid].name + " if its score is at least " + state.least +
+    ", else the largest of the others." : "the largest score.");
   told.replaceChildren(table(column.truth ? ["label", "true", "called", "found", "right"] : ["label", "called"], rows,
     (column.truth ? count(n) + " hits with truth and scores" : count(facts.n) + " " + facts.rows) + " of the event"));
 }
@@ -570,7 +598,7 @@ function pin(i, how) {
   const link = i >= 0 ? "#" + facts.event + ":" + column.id[i] : "#";
   if (location.hash !== link && (i >= 0 || location.hash)) history.replaceState(null, "", link);
   tell();
-  element.said.textContent = i >= 0 ? element.hit.textContent : "";
+  element.said.textContent = i >= 0 ? [...element.hit.querySelectorAll("p,.score span")].map((e) => e.textContent).join(" ") : "";
   ask();
 }
 
@@ -646,7 +674,7 @@ async function copy(list) {
   const text = csv(list);
   try {
     await navigator.clipboard.writeText(text);
-    element.said.textContent = "Copied " + count(list.length) + " lines.";
+    element.said.textContent = document.getElementById("copy").textContent = "Copied " + count(list.length) + " lines";
   } catch { // not allowed, as in a frame: the text is there to be copied by hand
     const area = node("textarea", { rows: 6, readonly: "", "aria-label": "the selection as CSV" });
     area.value = text;
@@ -766,30 +794,31 @@ function build() {
   element.stage = node("div", { id: "stage", tabindex: 0, role: "img",
     "aria-label": "The planes of a TPC, ticks across, wires upwards, with charge and hits. Keys: arrows, plus, minus, 0, n, p, brackets." }, element.canvas, element.over);
   element.hit = node("div");
-  element.said = node("p", { class: "faint", role: "status" });
+  element.said = node("p", { class: "unseen", role: "status" });
   element.patch = node("canvas", { id: "patch", "aria-hidden": "true" });
   element.patchBox = node("div", { class: "hidden" }, node("p", { class: "faint" }, "charge in its patch, ticks across"), element.patch);
   element.rates = node("div");
+  element.rule = node("p", { class: "faint" });
   element.box = node("div");
   element.legend = node("div", { class: "legend" });
   const hasCut = facts.sigmoid < labels.length && labels.length > 1;
-  const bar = node("div", { class: "bar" }, node("span", {}, node("label", { for: "tpc" }, facts.n ? facts.rows + " of" : "show"), element.tpc));
+  const bar = node("div", { class: "bar" }, node("span", {}, node("label", { for: "tpc" }, facts.n ? facts.rows + " of" : "show"), element.tpc,
+    node("button", { type: "button", onclick: home }, "all of it")));
   if (facts.n) bar.append(element.layers, element.label, node("span", {}, element.charge, node("label", { for: "under" }, "charge below")));
   if (facts.n && hasCut) bar.append(node("span", {}, node("label", { for: "least" }, labels[facts.sigmoid].name + " from"), element.slider, element.number));
   if (facts.n) bar.append(node("span", {}, element.walks, node("button", { type: "button", "aria-label": "the one before", onclick: () => walk(-1) }, "\u25c0 p"),
     node("button", { type: "button", "aria-label": "the next one", onclick: () => walk(1) }, "n \u25b6"), element.walked), element.select);
-  bar.append(node("button", { type: "button", onclick: home }, "all"));
   const aside = node("aside", { "aria-label": "hit and event" });
   if (facts.n) aside.append(node("h2", {}, "Hit"), element.hit, element.patchBox, element.box, node("h2", {}, "Event"), element.rates,
-    node("p", { class: "faint" }, "Called: " + facts.rule + "."));
+    element.rule);
   aside.append(element.said, help());
-  document.body.insertBefore(node("main", { id: "live" }, bar, node("div", {}, element.legend, element.stage), aside), document.getElementById("facts"));
+  document.getElementById("still").before(node("div", { id: "live" }, bar, node("div", {}, element.legend, element.stage), aside));
 }
 
 function help() {
   const lines = [["wheel, pinch, + -", "zoom; with Shift ticks alone, with Alt wires"], ["drag, arrows", "move"], ["Shift and drag", "select hits"],
     ["0", "all of the planes"], ["n p", "walk through the list"], ["[ ]", "the TPC before, the next"], ["l", "next layer"], ["c", "charge below"], ["Esc", "nothing pinned"]];
-  return node("details", {}, node("summary", {}, "Keys"), node("table", {}, node("tbody", {}, ...lines.map(([key, text]) =>
+  return node("details", {}, node("summary", {}, "Keys"), node("table", {}, node("caption", {}, "Keys and gestures"), node("tbody", {}, ...lines.map(([key, text]) =>
     node("tr", {}, node("th", { scope: "row" }, node("kbd", {}, key)), node("td", {}, text))))));
 }
 

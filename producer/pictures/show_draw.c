@@ -27,18 +27,6 @@
 #define BANDS 5               /* of --score */
 #define HELD_COLOUR "#e377c2"
 
-double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row)
-{
-    return (double) self->scores.score[(size_t) k * self->scores.n_row_max + row];
-}
-
-uint32_t wm_show_label (const wm_show_t *self, uint32_t row)
-{
-    return self->scores.status[row] == WM_HIT_SCORED
-               ? wm_call (&self->call, self->scores.score + row, self->scores.n_row_max)
-               : self->scores.n_label;
-}
-
 typedef struct {
     const wm_show_t *show;
     uint32_t plane; /* of the event */
@@ -140,13 +128,6 @@ static void axes_name (const wm_show_t *show, wm_plane_view_t *view)
     else
         snprintf (tick, sizeof tick, "%s%s", is_image (show) ? "drift bin" : "tick", from);
     view->y.name = tick;
-}
-
-double wm_show_tick_cm (const wm_show_t *show)
-{
-    const double tick_us = isfinite (show->spec.tick_us) ? show->spec.tick_us : show->event.tick_us;
-    const double cm = show->event.drift_cm_us * tick_us;
-    return cm > 0 && isfinite (cm) ? cm : 0;
 }
 
 /* Adds a view of this range: wires, ticks. That by truth comes behind that by scores.  */
@@ -328,7 +309,7 @@ static wm_fault_t write_head (const wm_show_t *show, FILE *out, wm_error_t *erro
               show->event.subrun, show->event.event);
     wm_show_live_begin (title, out);
     const wm_fault_t fault = wm_show_live (show, out, error);
-    fputs ("<main id=\"still\">\n", out);
+    fputs ("<main>\n<div id=\"still\">\n", out);
     wm_page_table (out, NULL);
     fputs ("<tr><th>Scores</th>", out);
     wm_page_put (out, "td", "%s", show->path);
@@ -534,6 +515,7 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
     for (uint32_t k = 0; k < show->event.n_plane && !fault; k++)
         if (is_wanted (show, k) && (is_image (show) || hits_on (show, k) || show->plane >= 0))
             fault = draw_plane (show, k, out, error);
+    fputs ("</div>\n", out);
     wm_page_end (out);
     return fault;
 }

@@ -55,7 +55,7 @@ static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
     const double offset =
         isfinite (show->spec.trigger_offset) ? show->spec.trigger_offset : event->trigger_offset;
     const char *slash = strrchr (show->path, '/');
-    char rule[WM_CALL_TEXT_BYTES], mark[24] = "";
+    char mark[24] = "";
     if (show->hit != UINT32_MAX)
         snprintf (mark, sizeof mark, "%" PRId64, show->id[3]);
     fprintf (out,
@@ -65,7 +65,6 @@ static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
              show->spec.patch_bin, show->spec.drift_window, show->call.sigmoid);
     put (out, "rows", show->spec.points == WM_POINTS_WINDOWS ? "windows" : "hits");
     put (out, "file", slash ? slash + 1 : show->path);
-    put (out, "rule", wm_call_text (&show->call, rule));
     put (out, "hit", mark);
     put_number (out, "least", show->call.least);
     put_number (out, "first-tick", (double) event->first_tick);

@@ -1,0 +1,25 @@
+/* show_rows.c - a row of scores, and the scale of an event, for all of its pictures.  */
+#include "producer/pictures/show_event.h"
+
+#include "schema/wm_batch.h"
+
+#include <math.h>
+
+double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row)
+{
+    return (double) self->scores.score[(size_t) k * self->scores.n_row_max + row];
+}
+
+uint32_t wm_show_label (const wm_show_t *self, uint32_t row)
+{
+    return self->scores.status[row] == WM_HIT_SCORED
+               ? wm_call (&self->call, self->scores.score + row, self->scores.n_row_max)
+               : self->scores.n_label;
+}
+
+double wm_show_tick_cm (const wm_show_t *show)
+{
+    const double tick_us = isfinite (show->spec.tick_us) ? show->spec.tick_us : show->event.tick_us;
+    const double cm = show->event.drift_cm_us * tick_us;
+    return cm > 0 && isfinite (cm) ? cm : 0;
+}
