@@ -137,7 +137,8 @@ test: ## everything in minutes: unit, simulated and whole campaigns, golden, fau
 	-@$(call has,xrootd xrdcp curl h5clear) || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
-check: all $(NEEDED) deps-farm
+tested: all $(NEEDED)
+check: tested deps-farm
 	+@WM_BUILD=$(B) tests/proof.sh test
 proof-again: export FORGET := 1
 proof-again: proof ## make proof with all its parts, whatever is green

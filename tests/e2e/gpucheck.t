@@ -124,7 +124,7 @@ replay ()
 }
 whole ()
 {
-    replay 0 && says '1 workers on the GPU: [0-9.]* million hits/s' && says '3 workers' && says 'Busy .*wiremill-engine [0-9]+ %' &&
+    replay 0 && says '1 workers on the GPU: [0-9.]* million hits/s' && says '3 workers' && says 'Busy .*wiremill-[a-z]+ [0-9]+ %' &&
         says '[0-9]+ % of the engine alone \(v3, steady: 0.01' && says 'cuda/fake/fp16/v0 +split'
 }
 ok "the whole pipeline on batches from memory" whole
