@@ -299,7 +299,9 @@ static void first_line (const run_t *self)
              strcmp (self->crew.threads, "1") == 0 ? "" : "s");
     wm_allowance_print (wm_allowance (),
                         (int) wm_args_number (self->args, "threads") * self->crew.n_worker, "");
-    fprintf (stderr, "model %.12s: %s\n", self->setup->pins.model, self->setup->why);
+    const char *why = self->setup->why, *half = strstr (why, "; half precision holds it");
+    fprintf (stderr, "model %.12s: %.*s\n", self->setup->pins.model,
+             (int) (half ? (size_t) (half - why) : strlen (why)), why); /* import prints all */
     fprintf (stderr, "%s\n", self->setup->columns);
     if (self->setup->family && strcmp (self->crew.engine, "auto") == 0 &&
         strncmp (self->crew.device, "cuda", 4) != 0 && !getenv ("WM_ISA"))

@@ -1,6 +1,7 @@
 /* wm_workflow.c - see wm_workflow.h.  */
 #include "ops/workflow/wm_workflow.h"
 #include "ops/ask/wm_ask.h"
+#include "ops/ask/wm_show.h"
 #include "ops/process/wm_complain.h"
 #include "ops/workflow/wm_sidecar.h"
 #include "schema/wm_limits.h"
@@ -255,11 +256,13 @@ void wm_workflow_last_line (const wm_workflow_t *self, int code, const json_t *s
                             const char *output)
 {
     const counts_t n = counts_of (self);
-    printf ("wiremill-result exit=%d files=%u written=%u held=%u left=%u changed=%u asking=%s",
-            code, n.files, n.written, n.held, n.left, n.changed, asking (self));
+    const bool is_dim = wm_show_has_colors (STDOUT_FILENO); /* a line for programs */
+    printf ("%swiremill-result exit=%d files=%u written=%u held=%u left=%u changed=%u asking=%s",
+            is_dim ? "\033[2m" : "", code, n.files, n.written, n.held, n.left, n.changed,
+            asking (self));
     print_known ("hits", status, "hits.done");
     print_known ("hits_held", status, "hits.held");
-    printf (" output=%s\n", *output ? output : "-");
+    printf (" output=%s%s\n", *output ? output : "-", is_dim ? "\033[0m" : "");
 }
 
 json_t *wm_workflow_json (const wm_workflow_t *self)
