@@ -232,6 +232,8 @@ static wm_kserve_tensor_t tensor (const char *name, bool is_whole, int64_t n_row
     self.dim[self.n_dim++] = first;
     if (second)
         self.dim[self.n_dim++] = second;
+    for (uint32_t d = self.n_dim; d < WM_TENSOR_DIM_MAX; d++)
+        self.dim[d] = 77; /* not read */
     self.bytes = (size_t) ((is_whole ? 1 : n_row) * first * (second ? second : 1) * 4);
     return self;
 }
