@@ -79,6 +79,8 @@ static void the_first_result_binds_a_class (void **state)
     returns_one (t, gpu, 1); /* the batch that was taken back among them */
     const uint32_t same = comes (t, 5, "x86-64", "sparse/v1");
     returns_one (t, same, 1);
+    assert_int_equal (look (t).n_rows, 0); /* counted with the record, when it is durable */
+    durable (t);
     const wm_summary_t summary = look (t);
     assert_int_equal (summary.n_arithmetic, 2);
     assert_string_equal (summary.arithmetic[1].class, "H200");
@@ -111,6 +113,7 @@ static void mixed_admits_what_differs (void **state)
     with_work (t, 2);
     returns_one (t, comes (t, 1, "x86-64", "sparse/v1"), 1);
     returns_one (t, comes (t, 2, "x86-64", "other/v1"), 1);
+    durable (t);
     assert_int_equal (look (t).n_arithmetic, 1);
     assert_int_equal (look (t).n_rows, 2);
     memset (credits, 0, sizeof credits);
