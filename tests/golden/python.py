@@ -425,6 +425,7 @@ class Package(unittest.TestCase):
         """A column by its name, and rows by a mask, a slice or numbers."""
         first = hits.labels[0]
         self.assertIs(hits[first], hits.columns[first])
+        self.assertIs(hits == hits[:], False)   # arrays have no one answer
         self.assertEqual(list(dict(hits)), list(hits.columns))
         self.assertTrue(first in hits and "hits" not in hits)
         self.same(hits[hits.scored].scores, np.delete(self.right, 4, 0))

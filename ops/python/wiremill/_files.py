@@ -58,7 +58,7 @@ def _reasons(output: str) -> list[str]:
     return [re.sub("^wiremill [a-z]+: ", "", line) for line in held or lines][-10:]
 
 
-@dataclasses.dataclass(repr=False)
+@dataclasses.dataclass(repr=False, eq=False)
 class Scores:
     """An output file of `wiremill run`: a row for each hit of the input, in its order.
 
