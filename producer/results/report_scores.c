@@ -1,6 +1,7 @@
 /* report_scores.c - the distributions of scores in `wiremill report`: by label and by plane, of a
    sample of hits that is the same each time.  */
 #include "producer/results/report.h"
+#include "producer/results/report_drift.h"
 
 #include "producer/files/wm_call.h"
 #include "producer/files/wm_h5.h"
@@ -36,7 +37,9 @@ typedef struct {
     int32_t number[PLANES_MAX];
     uint32_t n_plane;
     size_t n_file, n_bad;
-    char why[400]; /* the first that could not be read */
+    const char **path; /* (n_file) those that were read */
+    size_t *end;       /* (n_file) of its hits */
+    char why[400];     /* the first that could not be read */
 } sample_t;
 
 static double score_of (const sample_t *self, uint32_t label, size_t i)
@@ -140,7 +143,9 @@ static wm_fault_t begin (sample_t *self, const wm_report_outputs_t *outputs, wm_
     self->score = malloc (self->labels.n_label * self->n_max * sizeof *self->score);
     self->plane = malloc (self->n_max * sizeof *self->plane);
     self->status = malloc (self->n_max * sizeof *self->status);
-    return self->score && self->plane && self->status
+    self->path = malloc (outputs->n * sizeof *self->path);
+    self->end = malloc (outputs->n * sizeof *self->end);
+    return self->score && self->plane && self->status && self->path && self->end
                ? WM_OK
                : wm_fault (error, WM_EHOST, "out of memory for %zu hits", self->n_max);
 }
@@ -149,7 +154,10 @@ static wm_fault_t read_all (sample_t *self, const wm_report_outputs_t *outputs, 
 {
     wm_fault_t fault = begin (self, outputs, error);
     for (size_t i = 0; i < outputs->n && !fault; i++)
-        if (add_output (self, outputs->path[i], self->n_max / outputs->n, error)) {
+        if (!add_output (self, outputs->path[i], self->n_max / outputs->n, error)) {
+            self->path[self->n_file - 1] = outputs->path[i];
+            self->end[self->n_file - 1] = self->n;
+        } else {
             wm_log_sanitize (error->text);
             if (!self->n_bad++)
                 snprintf (self->why, sizeof self->why, "%.399s", error->text);
@@ -162,6 +170,8 @@ static void clear (sample_t *self)
     free (self->score);
     free (self->plane);
     free (self->status);
+    free (self->path);
+    free (self->end);
 }
 
 /* ---- planes ---------------------------------------------------------------------------------- */
@@ -303,6 +313,29 @@ static void draw_label (const sample_t *self, uint32_t label, FILE *out)
     fputs ("</figure>\n", out);
 }
 
+static void write_drift (const sample_t *self, FILE *out)
+{
+    const uint32_t n_label = self->labels.n_label, n = (uint32_t) self->n_file;
+    wm_report_mean_t *output = calloc (n + 1ul, sizeof *output);
+    double *mean = calloc ((size_t) n * n_label + 1, sizeof *mean);
+    for (size_t f = 0, i = 0; f < n && output && mean; f++) {
+        double *of = mean + f * n_label;
+        output[f] = (wm_report_mean_t){ .path = self->path[f], .mean = of };
+        for (; i < self->end[f]; i++) {
+            const bool counts = is_scored (self, i);
+            output[f].n += counts;
+            for (uint32_t k = 0; k < n_label && counts; k++)
+                of[k] += score_of (self, k, i);
+        }
+        for (uint32_t k = 0; k < n_label && output[f].n; k++)
+            of[k] /= (double) output[f].n;
+    }
+    if (output && mean)
+        wm_report_drift (output, n, self->labels.label, n_label, out);
+    free (output);
+    free (mean);
+}
+
 static void write (sample_t *self, const wm_report_outputs_t *outputs, FILE *out)
 {
     char n[32], all[32], files[32];
@@ -325,6 +358,7 @@ static void write (sample_t *self, const wm_report_outputs_t *outputs, FILE *out
     wm_page_pictures_end (out);
     if (self->labels.n_label > 16)
         wm_page_put (out, "p", "%u more scores have no pictures.", self->labels.n_label - 16);
+    write_drift (self, out);
 }
 
 int wm_report_scores (void *outputs_v, FILE *out)

@@ -30,4 +30,16 @@ few ()
         grep -q 'with truth did not fit into 4000 hits' "$work/s.html"
 }
 ok "outputs that are too many together are left out, which is explained" few
+part () # outputs: what the producer writes of them, as a page
+{
+    { echo '<!doctype html><html>' && "$bin/wiremill-producer" report --pictures 0 "$@" && echo '</html>'; } >"$work/s.html" &&
+        $python tests/e2e/page.py look "$work/s.html" >"$work/page.json"
+}
+drift ()
+{
+    $python tests/e2e/physics.py copies "$work/out/e1.scores.h5" "$work" && part "$work"/d?.scores.h5 && again drift "$work"
+}
+ok "mean scores of outputs, and the one that lies apart is named" drift
+no_drift () { part "$work"/d[0-3].scores.h5 && ! grep -q 'Drift' "$work/s.html" && part "$work"/d[0-4].scores.h5 && grep -q 'No output lies apart' "$work/s.html"; }
+ok "four outputs have no spread; of five alike none lies apart" no_drift
 done_testing
