@@ -215,7 +215,7 @@ void wm_report_files_write (const wm_report_files_t *self, const char *rows, FIL
     if (self->n > LISTED)
         wm_page_put (out, "p", "The first %s of %s inputs; wiremill status --files lists all.",
                      wm_page_count (LISTED, listed), wm_page_count ((int64_t) self->n, all));
-    wm_page_table (out, NULL);
+    wm_page_table (out, "Inputs, in their order");
     fputs ("<tr><th scope=\"col\">Input</th><th scope=\"col\">State</th>", out);
     wm_page_put (out, "th scope=\"col\" class=\"n\"", "Its %s", rows);
     fputs ("<th scope=\"col\" class=\"n\">Scored</th><th scope=\"col\" class=\"n\">Held</th><th "

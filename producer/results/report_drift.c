@@ -77,6 +77,7 @@ static void write_outliers (const drift_t *self, FILE *out)
 
 static void draw (const drift_t *self, uint32_t k, FILE *out)
 {
+    bool is_share = true; /* as every mean of scores from 0 to 1 */
     double most, low, high;
     const double at = middle (self, k, &most);
     char title[96];
@@ -92,8 +93,11 @@ static void draw (const drift_t *self, uint32_t k, FILE *out)
     for (uint32_t i = 0; i < self->n; i++) {
         low = fmin (low, self->output[i]->mean[k]);
         high = fmax (high, self->output[i]->mean[k]);
+        is_share &= self->output[i]->mean[k] >= 0 && self->output[i]->mean[k] <= 1;
     }
     wm_svg_fit (&plot.y, low, high);
+    if (is_share)
+        plot.y.from = fmax (0, plot.y.from), plot.y.to = fmin (1, plot.y.to);
     fputs ("<figure>", out);
     wm_svg_begin (&plot);
     wm_svg_line (&plot, 0, at, plot.x.to, at, GREY, false);

@@ -22,6 +22,10 @@ const char *wm_page_count (int64_t n, char text[32])
     return text;
 }
 
+/* Pictures of lines, which a dark page inverts: not those of charge, nor of a density, whose shades
+   stand for numbers on white.  */
+#define LINES "svg:not(:has(image,[fill='#d6e4f2'],[fill='#08274f']))"
+
 /* The style aligns numbers to the right and gives all digits one width. The security policy has
    the browser run no script and load nothing from elsewhere, whatever a label contains.  */
 static const char policy[] =
@@ -30,7 +34,7 @@ static const char policy[] =
     "'unsafe-inline'; img-src data:";
 static const char style[] =
     "\">\n<style>\n"
-    ":root{color-scheme:light}\n"
+    ":root{color-scheme:light dark}\n"
     "body{margin:0;background:#fff;color:#222;font:15px/1.45 system-ui,sans-serif}\n"
     "main{max-width:1080px;margin:0 auto;padding:16px}\n"
     "h1{font-size:1.5em;margin:.2em 0 .5em}\n"
@@ -67,6 +71,15 @@ static const char style[] =
     "@media screen and (max-width:900px){caption{white-space:normal}main{padding:10px}"
     "td{min-width:6em}td.n,td.w{min-width:0}"
     ".wide{overflow-x:auto}.wide svg,.wide img{max-width:none}}\n"
+    "@media screen and (prefers-color-scheme:dark){body{background:#14171a;color:#dcdcdc}"
+    "h2{border-color:#4a4f55}th,td{border-color:#33383d}caption,figcaption,footer,.sign p"
+    "{color:#a8adb3}.verdict,pre{background:#1f2428}.grid .open{background:#4a4f55;color:#fff}"
+    "a{color:#7db7f0}.good{border-color:#5aa2e6}.bad{border-color:#ef6b6b}" LINES
+    "{fill:#dcdcdc}" LINES ">rect:first-of-type{fill:#14171a}" LINES
+    " [stroke='#222']{stroke:#dcdcdc}" LINES " [fill='#222']{fill:#dcdcdc}" LINES
+    " [stroke='#e4e4e4']{stroke:#33383d}" LINES " [stroke='#0b5fb4']{stroke:#5aa2e6}" LINES
+    " [fill='#0b5fb4']{fill:#5aa2e6}" LINES " [stroke='#c62828']{stroke:#ef6b6b}" LINES
+    " [fill='#c62828']{fill:#ef6b6b}}\n"
     "@page{margin:12mm}\n"
     "@media print{body{font-size:10.5px;print-color-adjust:exact;-webkit-print-color-adjust:exact}"
     "main{max-width:none;padding:0}.pictures{grid-template-columns:repeat(3,1fr)}"

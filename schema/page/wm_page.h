@@ -1,5 +1,5 @@
 /* wm_page.h - a page for people: one HTML file that names nothing outside itself and has no script,
-   to be read on a screen, on a telephone and on paper.
+   to be read on a screen, light or dark, on a telephone and on paper.
 
    A page is written as text to a FILE, whoever opened it checks it for errors. What comes from
    elsewhere (names of files, labels) goes through wm_page_print, or wm_svg_text. Pictures are

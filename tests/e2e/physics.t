@@ -42,4 +42,24 @@ drift ()
 ok "mean scores of outputs, and the one that lies apart is named" drift
 no_drift () { part "$work"/d[0-3].scores.h5 && ! grep -q 'Drift' "$work/s.html" && part "$work"/d[0-4].scores.h5 && grep -q 'No output lies apart' "$work/s.html"; }
 ok "four outputs have no spread; of five alike none lies apart" no_drift
+type chromium >/dev/null 2>&1 || { skip "no Chromium"; done_testing; }
+report || bail "no page"
+browse () { $python tests/e2e/browser.py "file://$work/r.html"; }
+looks ()
+{
+    browse <<'STEPS'
+size 1440 900
+true getComputedStyle (document.body).backgroundColor == "rgb(255, 255, 255)"
+size 360 740
+fit
+size 1440 900 dark
+true getComputedStyle (document.body).backgroundColor == "rgb(20, 23, 26)"
+true [...document.querySelectorAll ("svg text")].every (t => getComputedStyle (t).fill == "rgb(220, 220, 220)")
+true getComputedStyle (document.querySelector (".grid .held")).backgroundColor == "rgb(198, 40, 40)"
+size 360 740 dark
+fit
+quiet
+STEPS
+}
+ok "the page fits a telephone, and is dark on request, texts of pictures too" looks
 done_testing
