@@ -287,7 +287,7 @@ function drawAxes(context, panel, isLast) {
   context.strokeRect(x - 0.5, y - 0.5, width + 1, height + 1);
   context.font = "600 12px system-ui, sans-serif";
   context.textAlign = "left";
-  context.fillText(nameOf(panel.plane) + ", " + count(panel.plane.count) + " " + facts.rows, x, y - 6);
+  context.fillText(nameOf(panel.plane) + (facts.n ? ", " + count(panel.plane.count) + " " + facts.rows : ""), x, y - 6);
   context.font = "11px system-ui, sans-serif";
   context.textAlign = "right";
   for (const w of steps(panel.w0, panel.w1, Math.max(2, height / 45))) {
@@ -309,9 +309,9 @@ function drawAxes(context, panel, isLast) {
   if (!isLast) return;
   const isNarrow = width < 420;
   context.textAlign = isNarrow ? "left" : "center";
-  context.fillText("tick" + (facts.tickUs > 0 ? " (" + Number(facts.tickUs.toPrecision(4)) + " us each)" : ""), isNarrow ? x : x + width / 2, y + height + 31);
+  context.fillText((facts.n ? "tick" : "drift bin") + (facts.tickUs > 0 ? " (" + Number(facts.tickUs.toPrecision(4)) + " us each)" : ""), isNarrow ? x : x + width / 2, y + height + 31);
   if (!(facts.tickCm > 0)) return;
-  const zero = Number.isFinite(facts.trigger) ? facts.trigger : 0, cm = (t) => (t - zero) * facts.tickCm;
+  const cm = (t) => (t - facts.trigger) * facts.tickCm;
   context.font = "11px system-ui, sans-serif";
   context.textAlign = "right";
   context.fillText("drift " + Math.round(cm(view.t0)) + " to " + Math.round(cm(view.t1)) + " cm", x + width, y + height + 31);
@@ -500,7 +500,7 @@ function drawPatch(i) {
 
 function position(i) {
   const plane = planeOf(i), first = facts.firstTick || 0, tick = digits(column.tick[i] + first);
-  const cm = facts.tickCm > 0 ? ", drift " + ((column.tick[i] + first - (facts.trigger || 0)) * facts.tickCm).toFixed(1) + " cm" : "";
+  const cm = facts.tickCm > 0 ? ", drift " + ((column.tick[i] - facts.trigger) * facts.tickCm).toFixed(1) + " cm" : "";
   return (plane ? "TPC " + plane.tpc + ", " + nameOf(plane) : "on no plane of the event") + ", wire " + column.wire[i] + ", tick " + tick + cm;
 }
 
@@ -551,7 +551,7 @@ function legend() {
   if (["call", "score"].includes(state.layer) && call.includes(HELD)) parts.push(node("span", {}, keyOf(HELD), "held"));
   const most = tpcs.length ? tpcs[state.tpc].planes.map((p) => p.most).filter(Boolean) : [];
   if (most.length && (state.charge || state.layer === "charge"))
-    parts.push(ramp(theme.charge, "charge 0", most.join(", ") + (facts.n ? " ADC" : "") + (most.length > 1 ? " (by plane)" : "")));
+    parts.push(ramp(theme.charge, facts.n ? "charge 0" : "value 0", most.join(", ") + (facts.n ? " ADC" : "") + (most.length > 1 ? " (by plane)" : "")));
   told.replaceChildren(...parts);
 }
 
@@ -812,6 +812,7 @@ function build() {
   if (facts.n) aside.append(node("h2", {}, "Hit"), element.hit, element.patchBox, element.box, node("h2", {}, "Event"), element.rates,
     element.rule);
   aside.append(element.said, help());
+  document.documentElement.classList.toggle("bare", !facts.n);
   document.getElementById("still").before(node("div", { id: "live" }, bar, node("div", {}, element.legend, element.stage), aside));
 }
 

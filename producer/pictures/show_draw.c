@@ -147,6 +147,8 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
     }
     view->x_cm = (double) plane->pitch_cm;
     view->y_cm = wm_show_tick_cm (show);
+    view->y_zero = wm_show_trigger (show);
+    view->unit = is_image (show) ? NULL : "ADC";
     if (show->score && !is_truth)
         classes_by_score (show, view);
     else
@@ -393,19 +395,28 @@ static void write_hit (const wm_show_t *show, FILE *out)
     fputs ("</section>\n", out);
 }
 
+/* As physicists call the planes of a TPC.  */
+static const char *plane_name (int32_t plane)
+{
+    static const char *const name[] = { " (U)", " (V)", " (W)" };
+    return plane >= 0 && plane < 3 ? name[plane] : "";
+}
+
 static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
 {
     const wm_show_t *show = views->show;
     const wm_event_plane_t *plane = &show->event.plane[views->plane];
     wm_fault_t fault = WM_OK;
-    char text[64];
-    wm_page_put (out, "h2", "Cryostat %d, TPC %d, plane %d%s", plane->cryostat, plane->tpc,
-                 plane->plane,
+    char text[64], id[32];
+    snprintf (id, sizeof id, "h2 id=\"plane-%u\"", views->plane);
+    wm_page_put (out, id, "Cryostat %d, TPC %d, plane %d%s%s", plane->cryostat, plane->tpc,
+                 plane->plane, plane_name (plane->plane),
                  is_image (show) ? "" : channel_text (&show->spec, plane->channel, text));
     if (!is_image (show))
         write_counts (show, views->plane, out);
     if (show->hit != UINT32_MAX && is_on (&show->event.hit[show->hit], plane) && !plane->channel)
         write_hit (show, out);
+    fputs ("<div class=\"pair\">", out);
     for (uint32_t i = 0; i < views->n && !fault; i++) {
         const wm_plane_view_t *view = &views->view[i];
         fputs (view->is_signed ? "<figure>" : "<figure class=\"wide\">", out);
@@ -413,6 +424,7 @@ static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
         wm_page_put (out, "figcaption", "%s. %s.", view->title, view->about);
         fputs ("</figure>\n", out);
     }
+    fputs ("</div>\n", out);
     return fault;
 }
 
@@ -493,6 +505,57 @@ static bool has_score (const wm_show_t *show)
     return !show->score;
 }
 
+static bool is_drawn (const wm_show_t *show, uint32_t k)
+{
+    return is_wanted (show, k) && (is_image (show) || hits_on (show, k) || show->plane >= 0);
+}
+
+/* Adds the charge of the other planes of the TPC, which are not drawn, for the script: its views lie
+   on one axis.  */
+static wm_fault_t write_unseen (const wm_show_t *show, uint32_t drawn, FILE *out, wm_error_t *error)
+{
+    const wm_event_plane_t *plane = show->event.plane;
+    wm_fault_t fault = WM_OK;
+    for (uint32_t k = 0; k < show->event.n_plane && !fault; k++) {
+        if (is_drawn (show, k) || plane[k].channel || plane[k].tpc != plane[drawn].tpc ||
+            plane[k].cryostat != plane[drawn].cryostat || !hits_on (show, k))
+            continue;
+        wm_plane_view_t view = { .width = PLANE_WIDTH, .height = PLANE_HEIGHT };
+        view.x.to = fmax (1, plane[k].n_wire);
+        view.y.to = fmax (1, show->event.n_tick);
+        if (show->has_zoom) {
+            view.x = (wm_svg_axis_t){ .from = show->zoom[0], .to = show->zoom[1] };
+            view.y = (wm_svg_axis_t){ .from = show->zoom[2], .to = show->zoom[3] };
+        }
+        axes_name (show, &view);
+        snprintf (view.id, sizeof view.id, "charge-%u", k);
+        fault = wm_view_charge (&view, &show->event, k, error);
+        fputs ("<div hidden>", out);
+        if (!fault)
+            fault = wm_view_svg (&view, out, 0, error);
+        fputs ("</div>\n", out);
+        wm_view_clear (&view);
+    }
+    return fault;
+}
+
+static void write_index (const wm_show_t *show, FILE *out)
+{
+    char text[32];
+    fputs ("<nav aria-label=\"planes\" class=\"columns\">\n", out);
+    for (uint32_t k = 0; k < show->event.n_plane; k++) {
+        const wm_event_plane_t *plane = &show->event.plane[k];
+        if (!is_drawn (show, k))
+            continue;
+        fprintf (out, "<span><a href=\"#plane-%u\">TPC %d, plane %d%s</a>", k, plane->tpc,
+                 plane->plane, plane_name (plane->plane));
+        if (!is_image (show))
+            fprintf (out, ": %s", wm_page_count (hits_on (show, k), text));
+        fputs ("</span>\n", out);
+    }
+    fputs ("</nav>\n", out);
+}
+
 wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
 {
     uint32_t plane;
@@ -512,9 +575,12 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
     if (show->kind != WM_SHOW_HTML)
         return draw_plane (show, plane, out, error);
     fault = write_head (show, out, error);
+    write_index (show, out);
     for (uint32_t k = 0; k < show->event.n_plane && !fault; k++)
-        if (is_wanted (show, k) && (is_image (show) || hits_on (show, k) || show->plane >= 0))
+        if (is_drawn (show, k))
             fault = draw_plane (show, k, out, error);
+    if (!fault)
+        fault = write_unseen (show, plane, out, error);
     fputs ("</div>\n", out);
     wm_page_end (out);
     return fault;

@@ -69,6 +69,9 @@ wm_fault_t wm_show_live (const wm_show_t *self, FILE *out, wm_error_t *error);
 /* Returns what charge drifts in a tick, cm; 0: the input does not state it.  */
 double wm_show_tick_cm (const wm_show_t *self);
 
+/* Returns the tick of the trigger, where the drift begins; 0: the input does not state it.  */
+double wm_show_trigger (const wm_show_t *self);
+
 /* Returns what a row's hit is called (wm_call.h); n_label: it is held.  */
 uint32_t wm_show_label (const wm_show_t *self, uint32_t row);
 double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row);

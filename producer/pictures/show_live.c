@@ -52,8 +52,6 @@ static void write_array (FILE *out, const char *name, uint32_t k, const void *va
 static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
 {
     const wm_event_t *event = &show->event;
-    const double offset =
-        isfinite (show->spec.trigger_offset) ? show->spec.trigger_offset : event->trigger_offset;
     const char *slash = strrchr (show->path, '/');
     char mark[24] = "";
     if (show->hit != UINT32_MAX)
@@ -70,7 +68,7 @@ static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
     put_number (out, "first-tick", (double) event->first_tick);
     put_number (out, "tick-us", event->tick_us);
     put_number (out, "tick-cm", wm_show_tick_cm (show));
-    put_number (out, "trigger", offset);
+    put_number (out, "trigger", wm_show_trigger (show));
     if (show->truth)
         fputs (" data-truth=\"yes\"", out);
     fputs (">\n", out);

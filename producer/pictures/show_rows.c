@@ -17,6 +17,13 @@ uint32_t wm_show_label (const wm_show_t *self, uint32_t row)
                : self->scores.n_label;
 }
 
+double wm_show_trigger (const wm_show_t *show)
+{
+    const double offset = isfinite (show->spec.trigger_offset) ? show->spec.trigger_offset
+                                                               : show->event.trigger_offset;
+    return isfinite (offset) ? offset - (double) show->event.first_tick : 0;
+}
+
 double wm_show_tick_cm (const wm_show_t *show)
 {
     const double tick_us = isfinite (show->spec.tick_us) ? show->spec.tick_us : show->event.tick_us;

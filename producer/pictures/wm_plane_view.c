@@ -12,6 +12,9 @@
 #define PIXELS_Y 1000u
 #define HITS 128u /* the first colour of painted hits */
 #define LEVELS 48 /* of grey: few, so that they compress well */
+#define BAR_STEPS 24
+#define BAR_STEP_PX 3
+#define BAR_TEXT_PX 62
 #define SCALE_COLOUR "#222222"
 #define MOST_SHARE 0.99 /* of the pixels with charge are not darker than the darkest */
 
@@ -218,19 +221,20 @@ typedef struct {
 static uint32_t scale_ticks (const wm_plane_view_t *self, const wm_svg_t *plot,
                              wm_view_tick_t *tick)
 {
-    const double cm[2] = { self->x_cm, self->y_cm };
+    const double cm[2] = { self->x_cm, self->y_cm }, zero[2] = { 0, self->y_zero };
     const wm_svg_axis_t *axis[2] = { &self->x, &self->y };
     uint32_t n = 0;
     for (int k = 0; k < 2; k++) {
         wm_svg_ticks_t at;
-        const wm_svg_axis_t scaled = { .from = axis[k]->from * cm[k], .to = axis[k]->to * cm[k] };
+        const wm_svg_axis_t scaled = { .from = (axis[k]->from - zero[k]) * cm[k],
+                                       .to = (axis[k]->to - zero[k]) * cm[k] };
         if (!(cm[k] > 0))
             continue;
         wm_svg_ticks (&scaled, 8, &at);
         for (uint32_t i = 0; i < at.n; i++) {
             wm_view_tick_t *t = &tick[n];
             const double px =
-                k ? wm_svg_y (plot, at.at[i] / cm[k]) : wm_svg_x (plot, at.at[i] / cm[k]);
+                k ? wm_svg_y (plot, at.at[i] / cm[k] + zero[k]) : wm_svg_x (plot, at.at[i] / cm[k]);
             if (k ? px > plot->bottom - 12 || px < plot->top + 12
                   : px < plot->left + 12 || px > plot->right - SCALE_LEFT_PX)
                 continue;
@@ -298,6 +302,25 @@ static void draw_legend (wm_svg_t *plot, const wm_plane_view_t *self)
     wm_svg_legend (plot, entry, n);
 }
 
+/* What the shades of the background mean, above the frame's right end.  */
+static void draw_bar (const wm_svg_t *plot, const wm_plane_view_t *self, const uint8_t *palette)
+{
+    const int last = self->is_painted ? HITS - 1 : 255;
+    const double left = plot->right - BAR_TEXT_PX - BAR_STEPS * BAR_STEP_PX;
+    fprintf (plot->out,
+             "<g class=\"bar\"><text text-anchor=\"end\" x=\"%.1f\" y=\"16\">%.3g</text>",
+             left - 5, self->is_signed ? -self->most : 0);
+    for (int i = 0; i < BAR_STEPS; i++) {
+        const uint8_t *rgb = &palette[3 * (i * last / (BAR_STEPS - 1))];
+        fprintf (plot->out,
+                 "<rect x=\"%.1f\" y=\"7\" width=\"%d\" height=\"9\" fill=\"#%02x%02x%02x\"/>",
+                 left + i * BAR_STEP_PX, BAR_STEP_PX + 1, rgb[0], rgb[1], rgb[2]);
+    }
+    fprintf (plot->out, "<text x=\"%.1f\" y=\"16\">%.3g%s%s</text></g>\n",
+             plot->right - BAR_TEXT_PX + 6, self->most, self->unit ? " " : "",
+             self->unit ? self->unit : "");
+}
+
 wm_fault_t wm_view_svg (const wm_plane_view_t *self, FILE *out, double at_y, wm_error_t *error)
 {
     uint8_t palette[768], *png = NULL;
@@ -330,6 +353,7 @@ wm_fault_t wm_view_svg (const wm_plane_view_t *self, FILE *out, double at_y, wm_
     draw_mark (&plot, self);
     draw_scales (&plot, self);
     draw_legend (&plot, self);
+    draw_bar (&plot, self, palette);
     wm_svg_end (&plot);
     free (png);
     return WM_OK;

@@ -69,6 +69,7 @@ def plots(path):
         assert not re.search(r'(src|href)="(?!data:|#)', text) and not re.search(r"https?://(?!www.w3.org/2000/svg)", text)
         charge = dict(re.findall(r'(?s)<g id="(charge-\d+)"[^>]*>(.*?)</g>', text))
         text = re.sub(r'<use href="#(charge-\d+)"/>', lambda use: charge[use[1]], text)
+        text = re.sub(r"(?s)<div hidden><svg.*?</div>", "", text)  # what only the script draws
         return [Plot(xml.fromstring(s)) for s in re.findall(r"<svg.*?</svg>", text, re.S)]
     return [Plot(e) for e in xml.fromstring(text).findall(SVG + "svg")]
 
@@ -104,8 +105,9 @@ def hits(path, scores, events, event, plane):
     with h5py.File(events) as g:
         pitch = g["plane_table/pitch_cm"][:][table_plane(g) == int(plane)][0]
         cm_tick = g["event_table/drift_cm_us"][0] * g["event_table/tick_us"][0]
+        zero = g["event_table/trigger_offset"][0]
     for place, end, value in found[0].cm:  # scales along the top and the right edge, inside
-        wanted = y + height * (1 - value / cm_tick / n_tick) if end == x + w else x + w * value / pitch / n_wire
+        wanted = y + height * (1 - (value / cm_tick + zero) / n_tick) if end == x + w else x + w * value / pitch / n_wire
         assert abs(place - wanted) < .06, (place, wanted, value)
     assert len(found[0].cm) > 6 and {end for _, end, _ in found[0].cm} == {y, x + w}
     assert "%d hits" % on.sum() in found[0].about and on.sum() > 50
@@ -211,7 +213,7 @@ ok "by one score" show --event 1:1:1 --plane 2 --score em --output "$work/s.svg"
 page ()
 {
     show --worst --output "$work/w.html" && show --event 1:1:3 --output "$work/e.html" &&
-        [ "$(grep -c '<h2>Cryostat 0, TPC 0, plane [012]</h2>' "$work/e.html")" = 3 ] &&
+        [ "$(grep -c '<h2 id="plane-[012]">Cryostat 0, TPC 0, plane [012] ([UVW])</h2>' "$work/e.html")" = 3 ] &&
         [ "$(grep -c '<image' "$work/e.html")" = 3 ] && [ "$(grep -c '<use' "$work/e.html")" = 3 ] && grep -q '<h1>Event 1:1:3</h1>' "$work/e.html"
 }
 ok "a page of all planes of an event" page
@@ -243,7 +245,7 @@ ok "held hits are drawn as such" held
 nowhere () # hit_id, wire, reason: the page has the whole plane, no patch, and why the hit is held
 {
     "$bin/wiremill" show "$work/held.h5" --input "$work/no-place.h5" --hit "1:1:1:$1" --output "$work/nowhere.html" &&
-        [ "$(grep -c '<image\|<use' "$work/nowhere.html")" = 2 ] && grep -q "<h3>Hit $1 on wire $2 at tick $3" "$work/nowhere.html" &&
+        [ "$(sed '/^<div hidden><svg/,/<.div>$/d' "$work/nowhere.html" | grep -c '<image\|<use')" = 2 ] && grep -q "<h3>Hit $1 on wire $2 at tick $3" "$work/nowhere.html" &&
         grep -q '<p>Held: held</p>' "$work/nowhere.html" && ! grep -q 'nan\|r="9"' "$work/nowhere.html"
 }
 ok "a hit on no wire" nowhere 0 99999 '[0-9]'
