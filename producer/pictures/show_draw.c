@@ -510,8 +510,8 @@ static bool is_drawn (const wm_show_t *show, uint32_t k)
     return is_wanted (show, k) && (is_image (show) || hits_on (show, k) || show->plane >= 0);
 }
 
-/* Adds the charge of the other planes of the TPC, which are not drawn, for the script: its views lie
-   on one axis.  */
+/* Adds the charge of the other planes of the TPC, which are not drawn, for the script: its views
+   lie on one axis.  */
 static wm_fault_t write_unseen (const wm_show_t *show, uint32_t drawn, FILE *out, wm_error_t *error)
 {
     const wm_event_plane_t *plane = show->event.plane;
