@@ -93,10 +93,15 @@ static table_t version_policy = {
 static table_t group = {
     TEXT (1, "name"), NUMBER (2, "count"), NUMBER (3, "gpus"), ENUM (4, "kind", group_kinds), END,
 };
+static table_t queue_policy = { NUMBER (4, "max_queue_size"), END };
 static table_t dynamic_batching = {
-    NUMBER (1, "preferred_batch_size"),   NUMBER (2, "max_queue_delay_microseconds"),
-    NUMBER (3, "preserve_ordering"),      NUMBER (4, "priority_levels"),
-    NUMBER (5, "default_priority_level"), END,
+    NUMBER (1, "preferred_batch_size"),
+    NUMBER (2, "max_queue_delay_microseconds"),
+    NUMBER (3, "preserve_ordering"),
+    NUMBER (4, "priority_levels"),
+    NUMBER (5, "default_priority_level"),
+    MESSAGE (6, "default_queue_policy", queue_policy),
+    END,
 };
 static table_t parameter = { TEXT (1, "string_value"), END };
 static table_t transaction_policy = { NUMBER (1, "decoupled"), END };

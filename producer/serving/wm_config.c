@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define DELAY_US_MAX 60000000
+
 typedef struct {
     uint32_t n;
     int64_t dim[WM_TENSOR_DIM_MAX];
@@ -200,6 +202,33 @@ static wm_fault_t take_port (const json_t *given, kind_t kind, wm_signature_port
         take_row (port, &rest))
         return WM_OK;
     return refuse (port, &stated, kind == OF_BATCH || kind == OF_ONE, error);
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static int64_t bounded (json_int_t number, int64_t most)
+{
+    return number < 0 ? 0 : number < most ? number : most;
+}
+
+wm_batching_t wm_config_batching (const json_t *config)
+{
+    const json_t *batching = wm_pbtxt_message (config, "dynamic_batching"), *one;
+    const json_t *policy = wm_pbtxt_message (batching, "default_queue_policy");
+    wm_batching_t is = { .has_delay = json_object_get (batching, "max_queue_delay_microseconds") };
+    size_t i;
+    if (is.has_delay) {
+        is.delay_us =
+            bounded (wm_pbtxt_number (batching, "max_queue_delay_microseconds"), DELAY_US_MAX);
+        is.full = (uint32_t) bounded (wm_pbtxt_number (config, "max_batch_size"), UINT32_MAX);
+        json_array_foreach (json_object_get (batching, "preferred_batch_size"), i, one)
+        {
+            const uint32_t rows = (uint32_t) bounded (json_integer_value (one), UINT32_MAX);
+            is.full = rows && (!is.full || rows < is.full) ? rows : is.full;
+        }
+    }
+    is.queue_max = (uint32_t) bounded (wm_pbtxt_number (policy, "max_queue_size"), UINT32_MAX);
+    return is;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

@@ -537,9 +537,12 @@ static void pump (void *argument)
     self->timer = NULL;
     while (first_of (self) && may_send (self)) {
         /* of the first, which may not be the oldest: near enough */
-        const int64_t due_us = first_of (self)->came_us + self->how.max_delay_us;
-        if (self->n_batch && self->rows_waiting < self->rows_max &&
-            wm_loop_now_us (self->loop) < due_us) {
+        const wm_batching_t *own = &self->how.batching;
+        const int64_t due_us =
+            first_of (self)->came_us + (own->has_delay ? own->delay_us : self->how.max_delay_us);
+        const bool waits = self->n_batch || own->delay_us > 0;
+        const uint32_t full = own->full && own->full < self->rows_max ? own->full : self->rows_max;
+        if (waits && self->rows_waiting < full && wm_loop_now_us (self->loop) < due_us) {
             pump_at (self, due_us);
             return;
         }
@@ -703,14 +706,20 @@ wm_gather_t *wm_gather_new (wm_loop_t *loop, wm_link_t *link, const wm_gather_ho
     return self;
 }
 
-static void refuse (wm_gather_t *self, wm_ks_request_t *request, const wm_ks_error_t *error)
+static void reject (wm_gather_t *self, wm_ks_request_t *request, const wm_ks_error_t *error,
+                    uint64_t *count)
 {
     const wm_ks_answer_t answer = { .code = error->code,
                                     .text = error->text,
                                     .model = self->how.model,
                                     .version = self->how.version };
-    self->counts.n_other++;
+    ++*count;
     request->calls->reply (request, &answer);
+}
+
+static void refuse (wm_gather_t *self, wm_ks_request_t *request, const wm_ks_error_t *error)
+{
+    reject (self, request, error, &self->counts.n_other);
 }
 
 /* Plans the request. *n_value: values of one of its rows.  */
@@ -751,6 +760,12 @@ void wm_gather_add (wm_gather_t *self, wm_ks_request_t *request)
     }
     const size_t kept = need (self, &plan);
     const uint32_t n_row = plan.n_row || !signature->is_ragged ? plan.n_row : 1;
+    const size_t queue_max = self->how.batching.queue_max;
+    if (n_row && queue_max && self->waiting.n >= queue_max && !request->is_taken) {
+        wm_ks_fail (&error, WM_KS_UNAVAILABLE, "Exceeds maximum queue size");
+        reject (self, request, &error, &self->counts.n_late);
+        return;
+    }
     const bool fits = request->calls->keep (request, kept);
     job_t *job = zmalloc (sizeof *job);
     *job = (job_t){ .gather = self,
@@ -779,6 +794,7 @@ void wm_gather_add (wm_gather_t *self, wm_ks_request_t *request)
         job_answer (job, WM_KS_OK, NULL);
         return;
     }
+    request->is_taken = true;
     enter_queue (job);
     pump_soon (self);
 }

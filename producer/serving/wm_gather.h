@@ -3,7 +3,9 @@
    Requests wait in the order of their priority, then of their clients' turns: a turn counts the
    rows that a client has had sent, so that one with little to do goes before one with much, and
    each has its turn. Batches are cut from the front: at once where no batch is under way, else
-   when one is full or the oldest request has waited max_delay; a large request becomes several. At
+   when one is full or the oldest request has waited max_delay; a large request becomes several.
+   Where the configuration states its own delay (wm_batching_t) so many rows are full, and a batch
+   waits for them, too, where none is under way. At
    most in_flight bytes are under way: all other requests stay with their transports, which then
    read no more. A row's score does not depend on its batch.
 
@@ -29,10 +31,19 @@
 
 typedef struct wm_gather_t wm_gather_t;
 
+/* What config.pbtxt states of dynamic_batching; 0: it does not.  */
+typedef struct {
+    bool has_delay; /* else the next two are 0 */
+    int64_t delay_us;
+    uint32_t full;      /* rows of the smallest batch that is preferred, or of the largest */
+    uint32_t queue_max; /* requests that wait; a further one is refused */
+} wm_batching_t;
+
 typedef struct {
     const char *model, *version; /* as answers name them */
     const wm_signature_t *signature;
     int64_t max_delay_us;
+    wm_batching_t batching;
     size_t in_flight_bytes;
     wm_region_t *region; /* lent, for the rows of batches; NULL: none */
     uint32_t default_priority;
@@ -50,7 +61,8 @@ typedef struct {
 typedef struct {
     uint64_t n_success, n_row, n_batch, n_held, n_again;
     uint64_t n_fault, n_other; /* answered by an error: the engine's; any other */
-    uint64_t n_cancel, n_late; /* taken back: the client went away; its deadline was over */
+    uint64_t n_cancel,
+        n_late; /* taken back: the client went away; its deadline was over, or the queue full */
     uint64_t success_us, fail_us, queue_us, infer_us;
     int64_t last_ms; /* of 1970 */
     uint64_t size_n[WM_GATHER_SIZES], size_us[WM_GATHER_SIZES];

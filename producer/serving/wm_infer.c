@@ -314,5 +314,6 @@ const wm_transport_calls_t wm_infer_calls = { reply, keep, place, slices, has_ro
 void wm_infer_begin (wm_infer_t *self)
 {
     self->request.transport = self;
+    self->request.is_taken = false;
     self->request.calls = &wm_infer_calls;
 }

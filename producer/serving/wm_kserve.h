@@ -94,6 +94,7 @@ typedef struct wm_ks_request_t {
     uint32_t *n_class;   /* of each, 0: its scores; else so many classes; NULL: 0 for all */
     int64_t deadline_ms; /* by wm_loop_now_us / 1000; 0: none */
     uint32_t priority;   /* Triton's: 0 the model's default, 1 the most urgent */
+    bool is_taken;       /* by a model's queue, which takes it back when the model is back */
     uint64_t client;     /* the connection it came by, for fairness; never 0 */
     const struct wm_transport_calls_t *calls; /* of the transport (below) */
     void *transport, *backend;                /* each side's own */

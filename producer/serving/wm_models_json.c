@@ -96,6 +96,21 @@ static json_t *text_or (const json_t *given, const char *field, const char *othe
     return json_string (text ? text : otherwise);
 }
 
+static json_t *batching (const wm_version_t *self)
+{
+    const wm_batching_t is = wm_config_batching (self->config);
+    const json_t *sizes = json_object_get (wm_pbtxt_message (self->config, "dynamic_batching"),
+                                           "preferred_batch_size");
+    json_t *json =
+        json_pack ("{s:b, s:I, s:o}", "preserve_ordering", 0, "max_queue_delay_microseconds",
+                   (json_int_t) (is.has_delay ? is.delay_us : self->entry->models->max_delay_us),
+                   "preferred_batch_size", sizes ? json_deep_copy (sizes) : json_array ());
+    if (is.queue_max)
+        json_object_set_new (json, "default_queue_policy",
+                             json_pack ("{s:I}", "max_queue_size", (json_int_t) is.queue_max));
+    return json;
+}
+
 static json_t *config_ports (uint32_t n, const wm_signature_port_t *port, const json_t *config,
                              bool is_input, bool has_batch)
 {
@@ -169,13 +184,12 @@ json_t *wm_models_config (wm_models_t *self, const char *model, const char *vers
         config_ports (signature->n_input, signature->input, one->config, true, has_batch), "output",
         config_ports (signature->n_output, signature->output, one->config, false, has_batch),
         "batch_input", "batch_output");
-    json_t *rest = json_pack (
-        "{s:{s:b, s:I, s:[]}, s:[{s:s, s:s, s:i, s:[]}], s:s, s:{}, s:{}, s:o, s:[]}",
-        "dynamic_batching", "preserve_ordering", 0, "max_queue_delay_microseconds",
-        (json_int_t) self->max_delay_us, "preferred_batch_size", "instance_group", "name",
-        one->entry->name, "kind", "KIND_CPU", "count", (int) self->n_worker, "gpus",
-        "default_model_filename", slash ? slash + 1 : one->file, "cc_model_filenames",
-        "metric_tags", "parameters", parameters (one->config), "model_warmup");
+    json_t *rest =
+        json_pack ("{s:o, s:[{s:s, s:s, s:i, s:[]}], s:s, s:{}, s:{}, s:o, s:[]}",
+                   "dynamic_batching", batching (one), "instance_group", "name", one->entry->name,
+                   "kind", "KIND_CPU", "count", (int) self->n_worker, "gpus",
+                   "default_model_filename", slash ? slash + 1 : one->file, "cc_model_filenames",
+                   "metric_tags", "parameters", parameters (one->config), "model_warmup");
     json_object_update_missing (config, rest);
     json_decref (rest);
     if (signature->is_whole)

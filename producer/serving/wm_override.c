@@ -237,8 +237,14 @@ wm_ks_code_t wm_override_proto (wm_override_t *self, const uint8_t *body, size_t
 /* Fields that protobuf's JSON may have as texts, because they have 64 bits.  */
 static bool is_number (const char *field)
 {
-    static const char *const names[] = { "dims", "shape", "versions", "num_versions",
-                                         "max_batch_size" };
+    static const char *const names[] = { "dims",
+                                         "shape",
+                                         "versions",
+                                         "num_versions",
+                                         "max_batch_size",
+                                         "max_queue_delay_microseconds",
+                                         "preferred_batch_size",
+                                         "max_queue_size" };
     bool any = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         any |= strcmp (field, names[i]) == 0;

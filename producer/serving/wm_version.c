@@ -352,6 +352,7 @@ static void become_ready (wm_version_t *self)
                                   .version = self->text,
                                   .signature = &self->signature,
                                   .max_delay_us = models->max_delay_us,
+                                  .batching = wm_config_batching (self->config),
                                   .in_flight_bytes = models->in_flight_bytes,
                                   .region = self->region,
                                   .default_priority = 100,

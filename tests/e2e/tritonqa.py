@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 from gateconfig import LABELS, SHAPES, config, dense, doubled, mixed, printed
-from gatemodels import save
+from gatemodels import save, wait_for
 
 part, work = sys.argv[1:3]
 grpc, web = (sys.argv[3:] + ["", ""])[:2]
@@ -43,6 +43,8 @@ def files():
         add_sub(folder, f"add_{kind}_nobatch", kind, [16], 0)
     add_sub(folder, "versions", "FP32", [16], 8, (1, 2, 3), "version_policy { specific { versions: [ 1, 3 ] } }\n")
     add_sub(folder, "latest", "FP32", [16], 8, (1, 2, 3), "version_policy { latest { num_versions: 2 } }\n")
+    add_sub(folder, "queue", "FP32", [16], 8, more="dynamic_batching { max_queue_delay_microseconds: 60000000 preferred_batch_size: [ 4, 8 ] "
+            "default_queue_policy { max_queue_size: 1 } }\n")
     add_sub(folder, "variable", "FP32", [-1], 8)
     add_sub(folder, "variable2", "FP32", [-1, 2], 8)
     doubled(folder, "zero", [["n", -1]])
@@ -239,6 +241,29 @@ def refused():
         texts.set_data_from_numpy(np.array([[b"1"] * 16], object), **how)
         fails(lambda: client.infer("add_INT32", [texts, tensor(of, "INPUT1", np.ones((1, 16), "i4"), **how)]), "data-type is 'BYTES'")
     check_add("add_INT32", "INT32", [16], True)
+
+
+def full_queue():
+    """One request may wait in the queue: the next one is refused, whoever it comes by. Enough rows go at once."""
+    (tg, client, _), (th, other, _) = clients()[:2]
+    row, many, answers = np.ones((1, 16), "f4"), np.ones((4, 16), "f4"), queue.Queue()
+
+    def pending():
+        page = other._get("metrics", {}, {}).read().decode()
+        return sum(int(line.split()[-1]) for line in page.splitlines() if line.startswith("nv_inference_pending_request_count") and '"queue"' in line)
+
+    page = other.get_model_config("queue")["dynamic_batching"]
+    assert page["max_queue_delay_microseconds"] == 60000000 and page["preferred_batch_size"] == [4, 8], page
+    assert client.get_model_config("queue").config.dynamic_batching.default_queue_policy.max_queue_size == 1
+    assert np.array_equal(other.infer("queue", [tensor(th, "INPUT0", many), tensor(th, "INPUT1", many)]).as_numpy("OUTPUT0"), 2 * many)
+    waits = client.async_infer("queue", [tensor(tg, "INPUT0", row), tensor(tg, "INPUT1", row)], lambda result, error: answers.put(error))
+    wait_for(lambda: pending() == 1)
+    for of, one in ((tg, client), (th, other)):
+        fails(lambda: one.infer("queue", [tensor(of, "INPUT0", row), tensor(of, "INPUT1", row)]), "503" if of is th else "UNAVAILABLE", "Exceeds maximum queue")
+    waits.cancel()
+    assert answers.get(timeout=60) is not None
+    wait_for(lambda: pending() == 0)
+    assert np.array_equal(other.infer("queue", [tensor(th, "INPUT0", many), tensor(th, "INPUT1", many)]).as_numpy("OUTPUT0"), 2 * many)
 
 
 async def aio_of(of, address, how):

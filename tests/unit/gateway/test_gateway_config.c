@@ -273,11 +273,48 @@ static void test_whole (void **state)
     assert_true (is_whole ("input { dims: [ -1, 4 ] } input { dims: [ -1, 4 ] }"));
 }
 
+static wm_batching_t batching_of (const char *text)
+{
+    wm_error_t error;
+    json_t *config = wm_pbtxt_parse (text, "config.pbtxt", &error);
+    assert_non_null (config);
+    const wm_batching_t is = wm_config_batching (config);
+    json_decref (config);
+    return is;
+}
+
+static void test_batching (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *text;
+        wm_batching_t is;
+    } of[] = {
+        { "max_batch_size: 8", { false, 0, 0, 0 } },
+        { "dynamic_batching { preferred_batch_size: [ 4 ] }", { false, 0, 0, 0 } },
+        { "max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 100 }",
+          { true, 100, 8, 0 } },
+        { "dynamic_batching { max_queue_delay_microseconds: -1 }", { true, 0, 0, 0 } },
+        { "dynamic_batching { max_queue_delay_microseconds: 99000000000 preferred_batch_size: "
+          "[ 8, 4, 0, -3 ] default_queue_policy { max_queue_size: 3 } }",
+          { true, 60000000, 4, 3 } },
+        { "dynamic_batching { default_queue_policy { max_queue_size: -3 } }", { false, 0, 0, 0 } },
+    };
+    assert_false (wm_config_batching (NULL).has_delay);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const wm_batching_t is = batching_of (of[i].text);
+        assert_int_equal (is.has_delay, of[i].is.has_delay);
+        assert_int_equal (is.delay_us, of[i].is.delay_us);
+        assert_int_equal (is.full, of[i].is.full);
+        assert_int_equal (is.queue_max, of[i].is.queue_max);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (test_taken),
                                         cmocka_unit_test (test_refused),
-                                        cmocka_unit_test (test_rows),
-                                        cmocka_unit_test (test_whole) };
+                                        cmocka_unit_test (test_rows), cmocka_unit_test (test_whole),
+                                        cmocka_unit_test (test_batching) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

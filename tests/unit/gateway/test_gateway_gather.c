@@ -31,6 +31,7 @@ static uint32_t n_empty;     /* calls of `is_empty` */
 static uint32_t n_turn;      /* calls of `turns` */
 static wm_type_t first_type; /* of the output "first"; 0: FP32 */
 static int64_t delay_us = 1000;
+static wm_batching_t batching;
 
 void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n,
                    size_t n_value)
@@ -262,6 +263,7 @@ static void begin (size_t in_flight_bytes)
                                   .version = "1",
                                   .signature = &signature,
                                   .max_delay_us = delay_us,
+                                  .batching = batching,
                                   .in_flight_bytes = in_flight_bytes,
                                   .default_priority = 100,
                                   .is_strict = is_strict,
@@ -325,6 +327,75 @@ static void test_gathered (void **state)
     assert_int_equal (wm_gather_counts (gather)->n_row, 30);
     assert_int_equal (wm_gather_counts (gather)->n_batch, 2);
     end ();
+}
+
+/* A queue that the configuration bounds: a request beyond is refused, but none that it has taken.
+ */
+static void test_queue (void **state)
+{
+    (void) state;
+    batching.queue_max = 1;
+    begin (1 << 20);
+    ask_t *ask[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        wm_gather_add (gather, &(ask[i] = ask_new (i < 3 ? 1 : 0, 1, 0))->request);
+        spin (0);
+    }
+    assert_int_equal (n_sent, 1); /* the second one waits */
+    assert_true (ask[2]->is_answered && ask[3]->is_answered);
+    assert_int_equal (ask[2]->code, WM_KS_UNAVAILABLE);
+    assert_int_equal (ask[3]->code, WM_KS_OK); /* of no row: it does not wait */
+    assert_int_equal (wm_gather_counts (gather)->n_late, 1);
+    n_left = 0;
+    wm_gather_leave (gather, on_left, &n_left);
+    assert_int_equal (n_left, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        wm_gather_add (gather, &ask[i]->request);
+    spin (2000);
+    assert_int_equal (sent[n_sent - 1]->frame.n, 2);
+    answer (n_sent - 1, NAN);
+    assert_true (ask[0]->is_answered && ask[1]->is_answered);
+    assert_int_equal (ask[1]->code, WM_KS_OK);
+    end ();
+    for (uint32_t i = 0; i < 4; i++)
+        ask_free (ask[i]);
+    batching = (wm_batching_t){ .queue_max = 0 };
+}
+
+/* A delay of the configuration: rows wait until so many are there, or it is over, also where no
+   batch is under way.  */
+static void test_own_delay (void **state)
+{
+    (void) state;
+    ask_t *ask[5];
+    for (uint32_t i = 0; i < 5; i++)
+        ask[i] = ask_new (1 + (i == 3), 1, 0);
+    batching = (wm_batching_t){ .has_delay = true, .delay_us = INT64_C (600) * 1000000, .full = 4 };
+    begin (1 << 20);
+    for (uint32_t i = 0; i < 3; i++) {
+        wm_gather_add (gather, &ask[i]->request);
+        spin (2000);
+    }
+    assert_int_equal (n_sent, 0);
+    wm_gather_add (gather, &ask[3]->request);
+    spin (0);
+    assert_int_equal (n_sent, 1);
+    assert_int_equal (sent[0]->frame.n, 5);
+    answer (0, NAN);
+    end ();
+    batching.delay_us = 1000;
+    begin (1 << 20);
+    wm_gather_add (gather, &ask[4]->request);
+    for (int i = 0; i < 60000 && !n_sent; i++)
+        spin (1000);
+    assert_int_equal (n_sent, 1);
+    answer (0, NAN);
+    end ();
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal (ask[i]->code, WM_KS_OK);
+        ask_free (ask[i]);
+    }
+    batching = (wm_batching_t){ .queue_max = 0 };
 }
 
 /* An answer that takes long is made while others are answered, and may be cancelled or forgotten
@@ -1032,6 +1103,7 @@ static void test_refused (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_queue),        cmocka_unit_test (test_own_delay),
         cmocka_unit_test (test_gathered),     cmocka_unit_test (test_split),
         cmocka_unit_test (test_order),        cmocka_unit_test (test_not_finite),
         cmocka_unit_test (test_held_refused), cmocka_unit_test (test_again),
