@@ -100,7 +100,12 @@ static bool read_values (wm_infer_t *self, wm_kserve_tensor_t *tensor, uint8_t *
     const size_t got = tensor->bytes - self->reader.left * size;
     if (state == WM_JSON_MORE)
         return true;
-    if (state == WM_JSON_BAD)
+    if (state == WM_JSON_BAD && self->reader.depth > WM_JSON_DEPTH_MAX)
+        wm_ks_fail (error, WM_KS_INVALID,
+                    "Unable to parse 'data' of input '%.100s': JSON nesting depth exceeds maximum "
+                    "allowed limit (%d)",
+                    tensor->name, WM_JSON_DEPTH_MAX);
+    else if (state == WM_JSON_BAD)
         bad_values (tensor, error);
     else if (state == WM_JSON_MANY || self->reader.left)
         wm_ks_fail (error, WM_KS_INVALID,

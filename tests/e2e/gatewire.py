@@ -732,7 +732,7 @@ def flood():
     ones = numbers(b"[" + b"1," * (count - 1) + b"1]", count)
     some = min(count // 8, 4_000_000)  # values of 1 byte become 4
     tensor = field(1, INPUT) + field(2, "INT32") + field(3, some) + field(5, field(2, b"\1" * some))
-    bad = [(numbers(b"[" * 10000 + b"1" + b"]" * 10000, 1), "Unable to parse 'data'"),
+    bad = [(numbers(b"[" * 10000 + b"1" + b"]" * 10000, 1), "JSON nesting depth exceeds maximum allowed limit (100)"),
            (numbers(b"[" + b"9" * (size - 200) + b"]", 1), "Unable to parse 'data'"),
            (numbers(b"[1e" + b"9" * (size - 200) + b"]", 1), "Unable to parse 'data'"),
            (b"[" * (size - 200), "without the tensors' 'data'"), (b"[" * 200000, "failed to parse"),
@@ -744,8 +744,8 @@ def flood():
             for k in range(2):
                 if (i + k) % 2:
                     text, why = (ones, "unexpected shape") if k else bad[i // 2 % len(bad)]
-                    is_chunked = i % 4 < 2 or "max" in why
-                    answer = json.loads(ask(infer, iter([text]) if is_chunked else text, code=413 if "max" in why else 400))
+                    is_chunked = i % 4 < 2 or "--max" in why
+                    answer = json.loads(ask(infer, iter([text]) if is_chunked else text, code=413 if "--max" in why else 400))
                     assert why in answer["error"], answer
                 else:
                     call("ModelInfer", framed(field(1, MODEL) + field(5, tensor)), status=3, text="data-type is 'INT32'")

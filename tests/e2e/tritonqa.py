@@ -178,7 +178,8 @@ def http_test():
         data = "[" * depth + ",".join(str(float(one)) for one in x.ravel()) + "]" * depth
         head = {"name": "data_0", "shape": [3, 8, 8], "datatype": "FP32", "data": 0}
         text = json.dumps({"inputs": [head]}).replace('"data": 0', '"data": ' + data)
-        assert client._post("v2/models/densenet_onnx/infer", text, None, None).status_code == code, depth
+        answer = client._post("v2/models/densenet_onnx/infer", text, None, None)
+        assert answer.status_code == code and (code == 200 or b"nesting depth exceeds maximum allowed limit (100)" in answer.read()), depth
     loads()
 
 
