@@ -64,8 +64,8 @@ typedef struct {
     char *name[2 * SAMPLE_MAX];
 } sample_t;
 
-/* Where the page of an event lies that has the output's name, as a URL for this page; NULL: there
-   is none.  */
+/* Where the page of an event lies that has the output's name, as a URL for this page; NULL: no
+   such page.  */
 static const char *link_of (const sample_t *self, const char *output, char url[3 * PATH_MAX + 1])
 {
     static const char end[] = ".scores.h5";
