@@ -221,52 +221,9 @@ static void put_checks (FILE *out, const json_t *s)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-/* Steps over n parts, the latest last; parts that are not known (below 0) stay empty.  */
-static void put_graph (FILE *out, const char *id, const char *title, const char *from,
-                       const char *to, const char *per_s, const float *rate, int n)
-{
-    float most = 0;
-    double sum = 0;
-    int known = 0;
-    char a[32], b[32];
-    for (int i = 0; i < n; i++) {
-        most = rate[i] > most ? rate[i] : most;
-        sum += rate[i] > 0 ? (double) rate[i] : 0;
-        known += rate[i] >= 0;
-    }
-    fprintf (out,
-             "<figure id=\"%s\">\n<div class=\"plot\"><svg role=\"img\" aria-label=\"%s\" "
-             "viewBox=\"0 0 %d 100\" preserveAspectRatio=\"none\"><path d=\"",
-             id, title, n);
-    for (int i = 0; i < n; i++)
-        if (rate[i] > 0)
-            fprintf (out, "M%d 100V%.1fh1V100z", i, 100 - 100 * (double) (rate[i] / most));
-    fprintf (out,
-             "\"/></svg><span>%s %s</span></div>\n"
-             "<div class=\"ends\"><span>%s</span><span>%s</span></div>\n<figcaption>%s: ",
-             wm_show_short ((double) most, a), per_s, from, to, title);
-    if (known)
-        fprintf (out, "most %s, on average %s%s", wm_show_short ((double) most, a),
-                 wm_show_short (sum / known, b),
-                 known < n ? "; where it is flat nothing was scored, or measured" : "");
-    else
-        fputs ("nothing is measured yet", out);
-    fputs ("</figcaption>\n</figure>\n", out);
-}
-
-static const char *date_of (double time_s, char text[32])
-{
-    struct tm local;
-    const time_t whole = (time_t) time_s;
-    if (!localtime_r (&whole, &local) || !strftime (text, 32, "%b %d %H:%M", &local))
-        *text = 0;
-    return text;
-}
-
 static void put_graphs (FILE *out, const wm_top_campaign_t *campaign,
                         const wm_history_query_t *past)
 {
-    char from[32], to[32];
     char per_s[32], before[64];
     float rate[PARTS];
     wm_history_query_part_t part[PARTS];
@@ -277,15 +234,20 @@ static void put_graphs (FILE *out, const wm_top_campaign_t *campaign,
     wm_ask_rows_s (campaign->status, 30, per_s);
     wm_live_begin (out, "rate", "Rate", true);
     fputs ("<div class=\"graphs\">\n", out);
-    put_graph (out, "minutes", "Rate, last 15 minutes", "15 minutes before",
-               did->from_s > 0 ? date_of (did->to_s, to) : "now", per_s, campaign->rate,
-               WM_TOP_BUCKETS);
+    const double end_s = did->from_s > 0 ? did->to_s : now_s;
+    const wm_live_graph_t minutes = { "minutes",      "Rate, last 15 minutes",
+                                      per_s,          end_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S,
+                                      end_s,          did->from_s <= 0,
+                                      campaign->rate, WM_TOP_BUCKETS };
+    wm_live_graph (out, &minutes);
     if (begin_s > 0) {
         wm_history_query_spread (&whole, begin_s, (now_s - begin_s) / PARTS, part, PARTS);
         for (int i = 0; i < PARTS; i++)
             rate[i] = (float) wm_history_query_rate (&part[i]);
-        put_graph (out, "hours", "Rate, since the campaign began", date_of (begin_s, from), "now",
-                   per_s, rate, PARTS);
+        const wm_live_graph_t hours = {
+            "hours", "Rate, since the campaign began", per_s, begin_s, now_s, true, rate, PARTS
+        };
+        wm_live_graph (out, &hours);
     }
     fputs ("</div>\n", out);
     if (past->hits_before > 0)

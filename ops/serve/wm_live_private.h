@@ -15,6 +15,16 @@ void wm_live_end (FILE *out);
 /* Returns how a state is coloured: "good", "warn", "bad" or "".  */
 const char *wm_live_class (const char *state);
 
+/* Rates of equal parts of a time. Texts are lent, and no peer's.  */
+typedef struct {
+    const char *id, *title, *per_s; /* per_s: the unit */
+    double from_s, to_s;
+    bool is_now;       /* it ends now */
+    const float *rate; /* (n) below 0: not known */
+    int n;
+} wm_live_graph_t;
+void wm_live_graph (FILE *out, const wm_live_graph_t *self);
+
 void wm_live_workers (FILE *out, const json_t *s);
 void wm_live_held (FILE *out, const json_t *s);
 void wm_live_said (FILE *out, const json_t *s);

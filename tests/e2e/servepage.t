@@ -125,6 +125,10 @@ until document.querySelector('#state strong').textContent == 'running'
 until document.querySelectorAll('table.sortable tbody tr').length == 2
 until document.querySelector('progress').value > 0.05
 until document.querySelector('#minutes path').getAttribute('d').length > 5
+true document.querySelector('#minutes .top').textContent != '' && document.querySelector('#minutes .zero').textContent == '0'
+true document.querySelectorAll('#minutes tbody tr').length == 12
+true !document.querySelector('#minutes summary').click()
+true document.querySelector('#minutes tbody tr:last-child td').textContent != 'not measured'
 $(widths)
 size 1400 900
 true !!(window.mark = document.querySelector('table.sortable thead th button'))
@@ -139,6 +143,7 @@ true mark.parentElement.getAttribute('aria-sort') == 'descending' && names()[1] 
 true window.seen = document.querySelector('progress').value
 until document.querySelector('progress').value > seen
 true document.activeElement == mark && names()[1] == first
+true document.querySelector('#minutes details').open
 key Tab
 true document.activeElement == document.querySelectorAll('table.sortable thead button')[1]
 true getComputedStyle(document.activeElement).outlineStyle == 'solid'

@@ -1,0 +1,93 @@
+/* wm_live_graph.c - a graph of rates with its axes, and the same numbers as a table for screen
+   readers.  */
+#include "ops/ask/wm_show.h"
+#include "ops/serve/wm_live_private.h"
+#include "schema/page/wm_page.h"
+
+#include <time.h>
+
+#define ROWS 12 /* of the table */
+
+static const char *clock_of (double time_s, const char *format, char text[32])
+{
+    struct tm local;
+    const time_t whole = (time_t) time_s;
+    if (!localtime_r (&whole, &local) || !strftime (text, 32, format, &local))
+        *text = 0;
+    return text;
+}
+
+/* Most and mean of parts from `first` to before `end`; returns how many are known.  */
+static int measure (const wm_live_graph_t *self, int first, int end, double *most, double *mean)
+{
+    int known = 0;
+    double sum = 0;
+    *most = 0;
+    for (int i = first; i < end; i++) {
+        const double rate = (double) self->rate[i];
+        *most = rate > *most ? rate : *most;
+        sum += rate > 0 ? rate : 0;
+        known += rate >= 0;
+    }
+    *mean = known ? sum / known : 0;
+    return known;
+}
+
+static void put_table (FILE *out, const wm_live_graph_t *self)
+{
+    const double width_s = (self->to_s - self->from_s) / ROWS;
+    const char *format = self->to_s - self->from_s > 86400 ? "%b %d %H:%M" : "%H:%M:%S";
+    char a[32], b[32], from[32];
+    fputs ("<details><summary>as a table</summary>\n<table class=\"short\">", out);
+    wm_page_put (out, "caption", "%s, in %s", self->title, self->per_s);
+    fputs ("<thead><tr><th scope=\"col\">From</th><th scope=\"col\" class=\"n\">On average</th>"
+           "<th scope=\"col\" class=\"n\">Most</th></tr></thead>\n<tbody>\n",
+           out);
+    for (int i = 0; i < ROWS; i++) {
+        double most, mean;
+        const bool is_known =
+            measure (self, i * self->n / ROWS, (i + 1) * self->n / ROWS, &most, &mean);
+        fprintf (
+            out,
+            "<tr><th scope=\"row\">%s</th><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n",
+            clock_of (self->from_s + i * width_s, format, from),
+            is_known ? wm_show_short (mean, a) : "not measured",
+            is_known ? wm_show_short (most, b) : "&#8211;");
+    }
+    fputs ("</tbody>\n</table></details>\n", out);
+}
+
+/* Steps, the latest last; parts that are not known (below 0) stay empty.  */
+void wm_live_graph (FILE *out, const wm_live_graph_t *self)
+{
+    double most, mean;
+    char a[32], b[32];
+    const int known = measure (self, 0, self->n, &most, &mean);
+    fprintf (out,
+             "<figure id=\"%s\">\n<div class=\"plot\"><svg role=\"img\" aria-label=\"%s; below it "
+             "as a table\" viewBox=\"0 0 %d 100\" preserveAspectRatio=\"none\"><path d=\"",
+             self->id, self->title, self->n);
+    for (int i = 0; i < self->n; i++)
+        if (self->rate[i] > 0)
+            fprintf (out, "M%d 100V%.1fh1V100z", i, 100 - 100 * (double) self->rate[i] / most);
+    fprintf (out, "\"/><path class=\"grid\" d=\"M0 50H%d\"/></svg>", self->n);
+    if (most > 0)
+        fprintf (out, "<span class=\"top\">%s</span><span class=\"half\">%s</span>",
+                 wm_show_short (most, a), wm_show_short (most / 2, b));
+    fputs ("<span class=\"zero\">0</span></div>\n", out);
+    const double span_s = self->to_s - self->from_s;
+    const char *format = span_s > 86400 ? "%b %d" : span_s < 600 ? "%H:%M:%S" : "%H:%M";
+    fprintf (out, "<div class=\"ends\"><span>%s</span>", clock_of (self->from_s, "%b %d %H:%M", a));
+    fprintf (out, "<span>%s</span>", clock_of ((self->from_s + self->to_s) / 2, format, a));
+    fprintf (out, "<span>%s</span></div>\n<figcaption>%s, in %s: ",
+             self->is_now ? "now" : clock_of (self->to_s, "%b %d %H:%M", a), self->title,
+             self->per_s);
+    if (known)
+        fprintf (out, "most %s, on average %s%s", wm_show_short (most, a), wm_show_short (mean, b),
+                 known < self->n ? "; where it is flat nothing was scored, or measured" : "");
+    else
+        fputs ("nothing is measured yet", out);
+    fputs ("</figcaption>\n", out);
+    put_table (out, self);
+    fputs ("</figure>\n", out);
+}
