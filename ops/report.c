@@ -282,6 +282,8 @@ static int report_main (const wm_args_t *args)
         fault = store (&report, path, &error);
     if (fault)
         code = wm_complain ("report", &error);
+    else if (!code && isatty (STDERR_FILENO))
+        fprintf (stderr, "wiremill report: wrote %s; open it in a browser\n", path);
     wm_history_query_clear (&report.history);
     wm_report_files_free (files);
     free ((char *) (uintptr_t) report.scores);

@@ -81,9 +81,11 @@ int wm_render_process_run (const char *verb, const char *path, int (*make) (void
         wm_file_abort (&file);
         return code;
     }
-    if (wm_file_commit (&file, &error) == WM_OK)
-        return code;
-    return complain (verb, error.fault, &error);
+    if (wm_file_commit (&file, &error))
+        return complain (verb, error.fault, &error);
+    if (isatty (STDERR_FILENO))
+        fprintf (stderr, "wiremill %s: wrote %s\n", verb, path);
+    return code;
 }
 
 int wm_render_process_text (const char *verb, int (*make) (void *arg, FILE *out), void *arg,
