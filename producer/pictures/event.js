@@ -251,7 +251,8 @@ function layOut() {
     return { plane, w0: old ? old.w0 : plane.range[0], w1: old ? old.w1 : plane.range[1], x: MARGIN.left, height,
       y: MARGIN.top + k * (height + MARGIN.top + MARGIN.gap), width: view.width - MARGIN.left - MARGIN.right };
   });
-  ask();
+  draw(); // now: a canvas of a new size is black until it is drawn
+  mark();
 }
 
 function drawHits(pixel, width, height, panel) {
