@@ -21,6 +21,7 @@
 #define DECADES_MAX 40     /* of the axis of differences */
 #define LEAST_DECADE (-12) /* smaller differences are shown there */
 #define ROUNDING 1e-3      /* scores from 0 to 1 may be off by so much */
+#define CHANGED_MAX 50     /* hits that are listed */
 #define PICTURES_MAX 16    /* labels with pictures, and in the confusion */
 
 typedef struct {
@@ -253,6 +254,61 @@ static uint32_t called (const wm_compare_page_t *self, const wm_call_rule_t *cal
     return wm_call (call, score, 1);
 }
 
+/* Hits that are called otherwise in B: those whose scores differ most.  */
+typedef struct {
+    uint32_t n;
+    struct {
+        uint64_t i;
+        uint32_t a, b; /* labels */
+        double apart;
+    } hit[CHANGED_MAX];
+} changed_t;
+
+static void note_changed (const wm_compare_page_t *self, changed_t *to, uint64_t i, uint32_t a,
+                          uint32_t b)
+{
+    double apart = 0;
+    for (uint32_t k = 0; k < self->a->n_label; k++)
+        apart = fmax (apart, fabs (score_a (self, k, i) - score_b (self, k, i)));
+    uint32_t at = to->n;
+    while (at && apart > to->hit[at - 1].apart)
+        at--;
+    if (at == CHANGED_MAX)
+        return;
+    to->n += to->n < CHANGED_MAX;
+    memmove (&to->hit[at + 1], &to->hit[at], (to->n - 1 - at) * sizeof *to->hit);
+    to->hit[at].i = i, to->hit[at].a = a, to->hit[at].b = b, to->hit[at].apart = apart;
+}
+
+static void write_changed (const wm_compare_page_t *self, const changed_t *changed, uint64_t n_all,
+                           FILE *out)
+{
+    char n[32], all[32], caption[160];
+    if (!n_all)
+        return;
+    fputs ("<section><h2>Hits that are called otherwise</h2>\n", out);
+    snprintf (caption, sizeof caption, "%s of %s, those whose scores differ most first",
+              wm_page_count (changed->n, n), wm_page_count ((int64_t) n_all, all));
+    wm_page_table (out, caption);
+    fputs ("<tr><th>Hit (run:subrun:event:hit_id)</th><th>In A</th><th>In B</th><th class=\"n\">"
+           "Largest difference</th></tr>\n",
+           out);
+    for (uint32_t k = 0; k < changed->n; k++) {
+        fputs ("<tr><th class=\"w\">", out);
+        write_hit (out, &self->a->key[self->pair[0][changed->hit[k].i]]);
+        fputs ("</th>", out);
+        wm_page_put (out, "td", "%s %.4f", self->a->label[changed->hit[k].a],
+                     score_a (self, changed->hit[k].a, changed->hit[k].i));
+        wm_page_put (out, "td", "%s %.4f", self->a->label[changed->hit[k].b],
+                     score_b (self, changed->hit[k].b, changed->hit[k].i));
+        wm_page_put (out, "td class=\"n\"", "%.4f", changed->hit[k].apart);
+        fputs ("</tr>\n", out);
+    }
+    wm_page_table_end (out);
+    fputs ("</section>\n", out);
+}
+
+/* Writes also the hits that changed, as a section of its own.  */
 static void write_confusion (const wm_compare_page_t *self, FILE *out)
 {
     static uint64_t n[PICTURES_MAX][PICTURES_MAX];
@@ -260,11 +316,16 @@ static void write_confusion (const wm_compare_page_t *self, FILE *out)
     uint64_t n_same = 0;
     const wm_call_rule_t call = wm_call_new (self->a->label, n_label, WM_CALL_LEAST);
     char text[32], all[32], rule[WM_CALL_TEXT_BYTES], caption[200];
+    changed_t changed = { 0 };
     if (n_label < 2 || n_label > PICTURES_MAX || !self->n_scored)
         return;
     memset (n, 0, sizeof n);
-    for (uint64_t i = 0; i < self->n_scored; i++)
-        n[called (self, &call, i, score_a)][called (self, &call, i, score_b)]++;
+    for (uint64_t i = 0; i < self->n_scored; i++) {
+        const uint32_t a = called (self, &call, i, score_a), b = called (self, &call, i, score_b);
+        n[a][b]++;
+        if (a != b)
+            note_changed (self, &changed, i, a, b);
+    }
     for (uint32_t k = 0; k < n_label; k++)
         n_same += n[k][k];
     fputs ("<section><h2>What hits are called</h2>\n", out);
@@ -291,7 +352,9 @@ static void write_confusion (const wm_compare_page_t *self, FILE *out)
         wm_page_count ((int64_t) n_same, text), wm_page_count ((int64_t) self->n_scored, all),
         n_same < self->n_scored ? fmin (99.99, 100.0 * (double) n_same / (double) self->n_scored)
                                 : 100.0);
+    wm_page_put (out, "p", "Called %s.", wm_call_text (&call, rule));
     fputs ("</section>\n", out);
+    write_changed (self, &changed, self->n_scored - n_same, out);
 }
 
 /* ---- pictures -------------------------------------------------------------------------------- */

@@ -135,5 +135,24 @@ def drift(name, folder):
               for k in range(4) for i in range(8) if abs(means[i, k] - middle[k]) > most[k]]
     assert named == wanted and (wanted[0][0].endswith("d5.scores.h5"), len(wanted)) == (True, 1), (named, wanted)
 
+def changed(name, a, b):
+    """The page of wiremill compare A B: hits that are called otherwise, those whose scores differ most first."""
+    d, _ = page(name)
+    with h5py.File(a) as f, h5py.File(b) as g:
+        t, u = f["emtrkmichel"], g["emtrkmichel"]
+        ids = np.stack([t[n][:] for n in ("run", "subrun", "event", "hit_id")], 1)
+        s, r = (np.stack([v[n][:] for n in NAMES], 1).astype(float) for v in (t, u))
+    order = np.lexsort(ids.T[::-1])
+    ids, s, r = ids[order], s[order], r[order]
+    called = [np.where(v[:, 3] >= 0.5, 3, v[:, :3].argmax(1)) for v in (s, r)]
+    apart = np.abs(s - r).max(1)
+    other = np.flatnonzero(called[0] != called[1])
+    first = other[np.argsort(-apart[other], kind="stable")][:50]
+    wanted = [[":".join(map(str, ids[i])), f"{NAMES[called[0][i]]} {s[i, called[0][i]]:.4f}",
+               f"{NAMES[called[1][i]]} {r[i, called[1][i]]:.4f}", f"{apart[i]:.4f}"] for i in first]
+    found = [row for row in d["rows"] if re.fullmatch(r"\d+:\d+:\d+:\d+", row[0])]
+    assert f"{len(first)} of {count(len(other))}, those whose" in d["text"] and len(other) > 3, len(other)
+    assert found == wanted, (found[:3], wanted[:3])
+
 if __name__ == "__main__":
-    dict(truth=truth, files=files, copies=copies, drift=drift)[sys.argv[1]](*sys.argv[2:])
+    dict(truth=truth, files=files, copies=copies, drift=drift, changed=changed)[sys.argv[1]](*sys.argv[2:])

@@ -42,7 +42,13 @@ drift ()
 ok "mean scores of outputs, and the one that lies apart is named" drift
 no_drift () { part "$work"/d[0-3].scores.h5 && ! grep -q 'Drift' "$work/s.html" && part "$work"/d[0-4].scores.h5 && grep -q 'No output lies apart' "$work/s.html"; }
 ok "four outputs have no spread; of five alike none lies apart" no_drift
-type chromium >/dev/null 2>&1 || { skip "no Chromium"; done_testing; }
+changed ()
+{
+    exits 1 keep "$bin/wiremill" compare "$work/d0.scores.h5" "$work/d5.scores.h5" --page "$work/c.html" &&
+        $python tests/e2e/page.py look "$work/c.html" >"$work/page.json" && again changed "$work/d0.scores.h5" "$work/d5.scores.h5"
+}
+ok "compare: the hits that are called otherwise" changed
+command -v chromium >/dev/null || { skip "chromium is not installed (make deps-browser)"; done_testing; }
 report || bail "no page"
 browse () { $python tests/e2e/browser.py "file://$work/r.html"; }
 looks ()
