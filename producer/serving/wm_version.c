@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define NO_BATCH "it has no batch dimension"        /* the importer's reason, of such a model */
-#define WAITS_FOR_ROOM "wiremill-broker: disk full" /* logged by one that does not serve yet */
+#define WAITS_FOR_ROOM "broker: disk full" /* logged by one that does not serve yet */
 #define CAN_SCORE "a worker can score"
 #define HEAD_BYTES ((size_t) 64 << 10) /* of a message, beside its values */
 #define TICK_US 20000
