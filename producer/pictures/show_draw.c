@@ -347,7 +347,7 @@ static void write_counts (const wm_show_t *show, uint32_t plane, FILE *out)
     char rule[WM_CALL_TEXT_BYTES], caption[200];
     snprintf (caption, sizeof caption, "Hits%s called: %s",
               show->truth ? ": rows by truth, columns by what they are" : " by what they are",
-              wm_call_text (&show->call, rule));
+              wm_call_rule_text (&show->call, rule));
     wm_page_table (out, caption);
     fputs (show->truth ? "<tr><th>Truth</th>" : "<tr>", out);
     for (uint32_t k = 0; k <= n; k++)

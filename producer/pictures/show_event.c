@@ -55,7 +55,7 @@ static wm_fault_t read_scores (wm_show_t *self, wm_error_t *error)
     wm_h5_close (&file);
     if (!fault)
         fault = wm_scores_labels (&self->scores, self->path, error);
-    self->call = wm_call_new (self->scores.label, self->scores.n_label, WM_CALL_LEAST);
+    self->call = wm_call_rule_new (self->scores.label, self->scores.n_label, WM_CALL_LEAST);
     if (!fault)
         fault = wm_scores_read (&self->scores, &self->path, 1, NULL, error);
     if (!fault && !self->scores.n_row)

@@ -3,7 +3,7 @@
 #define SHOW_EVENT_H
 
 #include "kernels/patch/wm_spec.h"
-#include "producer/files/wm_call.h"
+#include "producer/files/wm_call_rule.h"
 #include "producer/files/wm_event.h"
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_scores.h"
@@ -72,7 +72,7 @@ double wm_show_tick_cm (const wm_show_t *self);
 /* Returns the tick of the trigger, where the drift begins; 0: the input does not state it.  */
 double wm_show_trigger (const wm_show_t *self);
 
-/* Returns what a row's hit is called (wm_call.h); n_label: it is held.  */
+/* Returns what a row's hit is called (wm_call_rule.h); n_label: it is held.  */
 uint32_t wm_show_label (const wm_show_t *self, uint32_t row);
 double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row);
 

@@ -13,7 +13,7 @@ double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row)
 uint32_t wm_show_label (const wm_show_t *self, uint32_t row)
 {
     return self->scores.status[row] == WM_HIT_SCORED
-               ? wm_call (&self->call, self->scores.score + row, self->scores.n_row_max)
+               ? wm_call_by (&self->call, self->scores.score + row, self->scores.n_row_max)
                : self->scores.n_label;
 }
 

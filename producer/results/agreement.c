@@ -365,10 +365,10 @@ wm_fault_t wm_agreement_count (wm_agreement_t *self, double michel_least, wm_err
     ranked_t *ranked = malloc ((self->n + 1) * sizeof *ranked);
     if (!ranked)
         return wm_fault (error, WM_EHOST, "out of memory for %" PRIu64 " hits", self->n);
-    self->call = wm_call_new (wm_agreement_name, WM_TRUTH_END, michel_least);
+    self->call = wm_call_rule_new (wm_agreement_name, WM_TRUTH_END, michel_least);
     for (uint64_t i = 0; i < self->n; i++) {
         const uint32_t is = self->is[i],
-                       as = wm_call (&self->call, self->score + i * WM_TRUTH_END, 1);
+                       as = wm_call_by (&self->call, self->score + i * WM_TRUTH_END, 1);
         self->n_called[is][as]++;
         self->n_right += is == as;
         self->n_em_or_michel += is == WM_MICHEL && as == WM_EM;

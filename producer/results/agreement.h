@@ -2,14 +2,14 @@
    `wiremill truth`, and the curves that `wiremill report` draws of the same hits.
 
    Events of `wiremill synth` have a truth label for each hit; rows are joined with it by run,
-   subrun, event and hit_id. A hit is called as wm_call.h has it: the softmax does not know of
+   subrun, event and hit_id. A hit is called as wm_call_rule.h has it: the softmax does not know of
    michel electrons, so that to call one em is right as far as it can tell. AUC: the chance that a
    hit of a label has a higher score of it than another hit; equal scores count half (Fawcett,
    Pattern Recognition Letters 27 (2006) 861). Thread: one.  */
 #ifndef AGREEMENT_H
 #define AGREEMENT_H
 
-#include "producer/files/wm_call.h"
+#include "producer/files/wm_call_rule.h"
 #include "producer/synth/wm_synth.h"
 #include "schema/base/wm_fault.h"
 

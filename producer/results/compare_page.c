@@ -6,7 +6,7 @@
    own: the same files give the same bytes.  */
 #include "producer/results/compare_page.h"
 
-#include "producer/files/wm_call.h"
+#include "producer/files/wm_call_rule.h"
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_svg.h"
 
@@ -251,7 +251,7 @@ static uint32_t called (const wm_compare_page_t *self, const wm_call_rule_t *cal
     double score[WM_SCORES_LABELS_MAX];
     for (uint32_t k = 0; k < self->a->n_label; k++)
         score[k] = of (self, k, i);
-    return wm_call (call, score, 1);
+    return wm_call_by (call, score, 1);
 }
 
 /* Hits that are called otherwise in B: those whose scores differ most.  */
@@ -314,7 +314,7 @@ static void write_confusion (const wm_compare_page_t *self, FILE *out)
     static uint64_t n[PICTURES_MAX][PICTURES_MAX];
     const uint32_t n_label = self->a->n_label;
     uint64_t n_same = 0;
-    const wm_call_rule_t call = wm_call_new (self->a->label, n_label, WM_CALL_LEAST);
+    const wm_call_rule_t call = wm_call_rule_new (self->a->label, n_label, WM_CALL_LEAST);
     char text[32], all[32], rule[WM_CALL_TEXT_BYTES], caption[200];
     changed_t changed = { 0 };
     if (n_label < 2 || n_label > PICTURES_MAX || !self->n_scored)
@@ -330,7 +330,7 @@ static void write_confusion (const wm_compare_page_t *self, FILE *out)
         n_same += n[k][k];
     fputs ("<section><h2>What hits are called</h2>\n", out);
     snprintf (caption, sizeof caption, "Hits by what they are called, rows A, columns B: %s",
-              wm_call_text (&call, rule));
+              wm_call_rule_text (&call, rule));
     wm_page_table (out, caption);
     fputs ("<tr><th>A \\ B</th>", out);
     for (uint32_t k = 0; k < n_label; k++)
@@ -352,7 +352,7 @@ static void write_confusion (const wm_compare_page_t *self, FILE *out)
         wm_page_count ((int64_t) n_same, text), wm_page_count ((int64_t) self->n_scored, all),
         n_same < self->n_scored ? fmin (99.99, 100.0 * (double) n_same / (double) self->n_scored)
                                 : 100.0);
-    wm_page_put (out, "p", "Called %s.", wm_call_text (&call, rule));
+    wm_page_put (out, "p", "Called %s.", wm_call_rule_text (&call, rule));
     fputs ("</section>\n", out);
     write_changed (self, &changed, self->n_scored - n_same, out);
 }

@@ -3,7 +3,7 @@
 #include "producer/results/report.h"
 #include "producer/results/report_drift.h"
 
-#include "producer/files/wm_call.h"
+#include "producer/files/wm_call_rule.h"
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_scores.h"
 #include "producer/session/wm_produce_confine.h"
@@ -227,7 +227,7 @@ static const char *plane_name (const sample_t *self, uint32_t k, char text[32])
 static void write_counts (const sample_t *self, FILE *out)
 {
     const uint32_t n = self->labels.n_label;
-    const wm_call_rule_t call = wm_call_new (self->labels.label, n, WM_CALL_LEAST);
+    const wm_call_rule_t call = wm_call_rule_new (self->labels.label, n, WM_CALL_LEAST);
     uint64_t *count = calloc ((size_t) PLANES_MAX * (n + 1), sizeof *count);
     char text[32];
     for (size_t i = 0; i < self->n && count; i++) {
@@ -235,12 +235,12 @@ static void write_counts (const sample_t *self, FILE *out)
         for (uint32_t k = 0; k < n; k++)
             score[k] = score_of (self, k, i);
         count[(uint32_t) self->plane[i] * (n + 1) +
-              (is_scored (self, i) ? wm_call (&call, score, 1) : n)]++;
+              (is_scored (self, i) ? wm_call_by (&call, score, 1) : n)]++;
     }
     char rule[WM_CALL_TEXT_BYTES], caption[200];
     snprintf (caption, sizeof caption,
               "Hits that were read, by plane and by what they are called: %s",
-              wm_call_text (&call, rule));
+              wm_call_rule_text (&call, rule));
     wm_page_table (out, caption);
     fputs ("<tr><th scope=\"col\">Plane</th>", out);
     for (uint32_t k = 0; k <= n; k++)

@@ -342,7 +342,7 @@ static void write_all (const wm_agreement_t *self, FILE *out)
         wm_agreement_share (self->n_right, self->n, right),
         wm_agreement_share (self->n_right + self->n_em_or_michel, self->n, em),
         wm_agreement_number (self->auc_em_track, auc));
-    wm_page_put (out, "p", "Called: %s.", wm_call_text (&self->call, rule));
+    wm_page_put (out, "p", "Called: %s.", wm_call_rule_text (&self->call, rule));
     write_labels (self, out);
     write_confusion (self, out);
     wm_page_pictures (out);

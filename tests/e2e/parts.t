@@ -11,7 +11,7 @@ printf '%s\n' '#!/bin/sh' '[ "$1" != doctor ] || echo "ok    cpu         2 cores
     >build/release/bin/wiremill
 printf '#!/bin/sh\necho plants >>"$RAN"\n' >tests/plants.sh
 printf '%s\n' \
-    'unit fuzz sim sim-cuts sim-proof mutants san tsan:' '	@echo $@ >>"$(RAN)"; echo "proof: P1 tried 1 survived 1 seconds 1"' >Makefile
+    'tested:' 'unit fuzz sim sim-cuts sim-proof mutants san tsan:' '	@echo $@ >>"$(RAN)"; echo "proof: P1 tried 1 survived 1 seconds 1"' >Makefile
 stand_in () # file: notes that it ran; ends its proof, fails or is skipped where a file asks for that
 {
     cat >"tests/$1" <<'T'

@@ -1,5 +1,5 @@
 /* test_producer_scores.c - rows of files of scores: room for them, and what hits are called.  */
-#include "producer/files/wm_call.h"
+#include "producer/files/wm_call_rule.h"
 #include "producer/files/wm_scores.h"
 
 #include <setjmp.h>
@@ -29,8 +29,8 @@ static uint32_t called (const char (*label)[48], uint32_t n, double least, doubl
                         double c, double d)
 {
     const double score[8] = { a, -9, b, -9, c, -9, d, -9 }; /* every second one */
-    const wm_call_rule_t call = wm_call_new (label, n, least);
-    return wm_call (&call, score, 2);
+    const wm_call_rule_t call = wm_call_rule_new (label, n, least);
+    return wm_call_by (&call, score, 2);
 }
 
 /* A sigmoid's score does not compete with those of the softmax.  */
@@ -49,8 +49,8 @@ static void michel_is_called_from_its_threshold_on (void **state)
     assert_int_equal (called (others, 4, 0.5, .4, .1, .2, .9), 3);
     assert_int_equal (called (&last[3], 1, 0.5, .1, 0, 0, 0), 0);
     char text[WM_CALL_TEXT_BYTES];
-    const wm_call_rule_t call = wm_call_new (last, 4, 0.25);
-    assert_string_equal (wm_call_text (&call, text),
+    const wm_call_rule_t call = wm_call_rule_new (last, 4, 0.25);
+    assert_string_equal (wm_call_rule_text (&call, text),
                          "michel if its score is at least 0.25, else the largest of the others");
 }
 

@@ -1,12 +1,12 @@
-/* wm_call.c - see wm_call.h.  */
-#include "producer/files/wm_call.h"
+/* wm_call_rule.c - see wm_call_rule.h.  */
+#include "producer/files/wm_call_rule.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define SIGMOID "michel"
 
-wm_call_rule_t wm_call_new (const char (*label)[48], uint32_t n, double least)
+wm_call_rule_t wm_call_rule_new (const char (*label)[48], uint32_t n, double least)
 {
     wm_call_rule_t self = { .n_label = n, .sigmoid = n, .least = least };
     for (uint32_t k = 0; k < n && n > 1; k++)
@@ -15,7 +15,7 @@ wm_call_rule_t wm_call_new (const char (*label)[48], uint32_t n, double least)
     return self;
 }
 
-uint32_t wm_call (const wm_call_rule_t *self, const double *score, size_t stride)
+uint32_t wm_call_by (const wm_call_rule_t *self, const double *score, size_t stride)
 {
     const uint32_t first = self->sigmoid == 0 && self->n_label > 1;
     uint32_t best = first;
@@ -27,7 +27,7 @@ uint32_t wm_call (const wm_call_rule_t *self, const double *score, size_t stride
     return best;
 }
 
-const char *wm_call_text (const wm_call_rule_t *self, char text[WM_CALL_TEXT_BYTES])
+const char *wm_call_rule_text (const wm_call_rule_t *self, char text[WM_CALL_TEXT_BYTES])
 {
     if (self->sigmoid < self->n_label)
         snprintf (text, WM_CALL_TEXT_BYTES,
