@@ -125,11 +125,12 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
                          json_pack ("{s:f, s:f}", "hits_s", s->hits_s, "events_s", s->events_s));
     json_object_set_new (root, "eta_s", number_or_null (s->eta_s));
     json_object_set_new (root, "counters",
-                         json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "n_fail",
+                         json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "n_fail",
                                     integer (s->n_fail), "n_lost", integer (s->n_lost), "n_preempt",
                                     integer (s->n_preempt), "duplicate", integer (s->n_duplicate),
                                     "late", integer (s->n_late), "alarm", integer (s->n_alarm),
-                                    "copies", integer (s->n_copy), "again", integer (s->n_again)));
+                                    "copies", integer (s->n_copy), "again", integer (s->n_again),
+                                    "dismissed", integer (s->n_dismissed)));
     json_t *latency = json_object ();
     for (int i = 0; i < WM_STEPS; i++)
         json_object_set_new (latency, wm_step_names[i], latency_json (&s->step[i]));

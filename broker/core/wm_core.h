@@ -376,7 +376,7 @@ typedef struct {
     uint64_t n_summed; /* hits scored since the broker started; below: the sums of their scores */
     double score_sum[WM_SUMMARY_SCORES_MAX];
     uint32_t n_score; /* 0: not summed, as of more than WM_SUMMARY_SCORES_MAX, and for clients */
-    uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
+    uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy, n_dismissed;
     wm_latency_t step[WM_STEPS]; /* since the broker started */
     uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_open, n_logged;
     uint32_t n_state[WM_SUMMARY_STATES], n_job;

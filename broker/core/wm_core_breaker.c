@@ -47,6 +47,7 @@ void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char
               failures_of (worker), OUTCOMES, why);
     wm_core_log (self, "worker %s is dismissed: %s", worker->label, text);
     worker->has_failed = true;
+    self->totals.n_dismissed++;
     wm_core_worker_dismiss (self, worker, text);
     if (++self->workers.n_tripped < 2 || self->workers.n_tripped < workers_well (self))
         return;

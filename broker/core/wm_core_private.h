@@ -426,10 +426,10 @@ struct wm_core_t {
         uint64_t events_known, events_done, events_written;
         uint64_t hits_known, hits_done, hits_held;
         uint64_t hits_empty; /* of written inputs */
-        uint64_t n_summed;    /* hits whose scores are in the next */
+        uint64_t n_summed;   /* hits whose scores are in the next */
         double score_sum[WM_SUMMARY_SCORES_MAX];
         uint64_t written_batches, written_batches_held;
-        uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
+        uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy, n_dismissed;
         uint64_t payload_in, task_out, result_in;
         wm_tally_t tally; /* what the other counters do not have */
         wm_rate_t hit_rate, event_rate;

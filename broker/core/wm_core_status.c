@@ -234,6 +234,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->n_late = self->totals.n_late;
     summary->n_alarm = self->totals.n_alarm;
     summary->n_copy = self->totals.n_copy;
+    summary->n_dismissed = self->totals.n_dismissed;
     memcpy (summary->step, self->totals.tally.step, sizeof summary->step);
     wm_core_arithmetic_summary (self, summary);
     wm_core_distrust_summary (self, summary);
@@ -395,6 +396,7 @@ static const struct {
     { "sampled", offsetof (wm_core_t, checks.n_sampled) },
     { "check-good", offsetof (wm_core_t, checks.n_good) },
     { "check-differ", offsetof (wm_core_t, checks.n_differ) },
+    { "dismissed", offsetof (wm_core_t, totals.n_dismissed) },
 };
 #define COUNTERS (sizeof counters / sizeof *counters)
 

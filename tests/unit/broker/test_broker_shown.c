@@ -699,10 +699,9 @@ static void test_counters (void **state)
     (void) state;
     harness_t *t = harness_new (64 * MIB);
     t->pretends = 1;
-    static const char *const names[] = {
-        "fail",  "lost",  "preempt", "duplicate",  "late",
-        "alarm", "again", "sampled", "check-good", "check-differ"
-    };
+    static const char *const names[] = { "fail",       "lost",         "preempt",  "duplicate",
+                                         "late",       "alarm",        "again",    "sampled",
+                                         "check-good", "check-differ", "dismissed" };
     enum { N = sizeof names / sizeof *names };
     uint64_t value;
     for (uint64_t i = 0; i < N; i++)
@@ -714,10 +713,9 @@ static void test_counters (void **state)
     assert_null (wm_core_counter (t->core, N, &value));
     t->core->totals.n_copy = 30;
     const wm_summary_t s = look (t);
-    const uint64_t summary[] = {
-        s.n_fail,  s.n_lost,  s.n_preempt, s.n_duplicate,  s.n_late,
-        s.n_alarm, s.n_again, s.n_sampled, s.n_check_good, s.n_check_differ
-    };
+    const uint64_t summary[] = { s.n_fail,       s.n_lost,         s.n_preempt,  s.n_duplicate,
+                                 s.n_late,       s.n_alarm,        s.n_again,    s.n_sampled,
+                                 s.n_check_good, s.n_check_differ, s.n_dismissed };
     for (uint64_t i = 0; i < N; i++)
         assert_int_equal (summary[i], 10 + i);
     assert_int_equal (s.n_copy, 30);
