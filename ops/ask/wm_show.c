@@ -158,11 +158,10 @@ void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms)
     char time[WM_LOG_TIME_BYTES];
     if (self->terminal) {
         const int width = wm_progress_width (self);
-        const int bar = self->has_colors ? (int) strcspn (line, "[") : width;
-        const int end = bar < width ? bar + (int) strcspn (line + bar, "]") + 1 : width;
-        if (end < width)
-            fprintf (stderr, "\r\033[K%.*s\033[36m%.*s\033[0m%.*s", bar, line, end - bar,
-                     line + bar, width - end, line + end);
+        const int bar = (int) strcspn (line, "["), end = bar + (int) strcspn (line + bar, "]");
+        if (self->has_colors && line[end] && end + 1 < width)
+            fprintf (stderr, "\r\033[K%.*s\033[36m%.*s\033[0m%.*s", bar, line, end + 1 - bar,
+                     line + bar, width - end - 1, line + end + 1);
         else
             fprintf (stderr, "\r\033[K%.*s", width, line);
         self->drawn = true;

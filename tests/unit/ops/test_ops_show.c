@@ -92,6 +92,32 @@ static void test_width (void **state)
     close (file);
 }
 
+/* Nothing behind the end of a line is shown; only a bar has a colour.  */
+static void test_progress (void **state)
+{
+    (void) state;
+    static const struct {
+        const char line[24], *shown;
+    } rows[] = { { "reading: 1 MB\0secret", "\r\033[Kreading: 1 MB" },
+                 { "a [b\0secret", "\r\033[Ka [b" },
+                 { "[#-] 50 %\0secret", "\r\033[K\033[36m[#-]\033[0m 50 %" } };
+    const int before = dup (STDERR_FILENO);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char got[64] = "";
+        int fd[2];
+        assert_int_equal (pipe (fd), 0);
+        dup2 (fd[1], STDERR_FILENO);
+        wm_progress_t progress = { .terminal = true, .has_colors = true };
+        wm_progress_show (&progress, rows[i].line, 1 << 20);
+        dup2 (before, STDERR_FILENO);
+        close (fd[1]);
+        assert_true (read (fd[0], got, sizeof got - 1) > 0);
+        close (fd[0]);
+        assert_string_equal (got, rows[i].shown);
+    }
+    close (before);
+}
+
 /* A signature that lacks its end is another one.  */
 static void test_classes (void **state)
 {
@@ -114,6 +140,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (durations), cmocka_unit_test (test_fit),
                                         cmocka_unit_test (test_rows), cmocka_unit_test (test_width),
+                                        cmocka_unit_test (test_progress),
                                         cmocka_unit_test (test_classes) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
