@@ -265,10 +265,14 @@ static void put_throughput (const wm_report_t *self, FILE *out)
     if (!h->n_row)
         wm_page_put (out, "p", "%s", no_history (self));
     else {
-        wm_page_put (out, "p", "%s from %s to %s: %s %s in the %s in which workers had batches.",
-                     wm_show_rows ((int64_t) work.hits, rows, hits), date_of (work.from_s, from),
-                     date_of (work.to_s, to), wm_page_count ((int64_t) whole (work.hits_s), rate),
-                     wm_ask_rows_s (self->status, 30, per_s), wm_show_time (work.worked_s, up));
+        if (work.from_s > 0)
+            wm_page_put (
+                out, "p", "%s from %s to %s: %s %s in the %s in which workers had batches.",
+                wm_show_rows ((int64_t) work.hits, rows, hits), date_of (work.from_s, from),
+                date_of (work.to_s, to), wm_page_count ((int64_t) whole (work.hits_s), rate),
+                wm_ask_rows_s (self->status, 30, per_s), wm_show_time (work.worked_s, up));
+        else
+            fputs ("<p>No worker has had a batch since the history began.</p>\n", out);
         if (h->hits_before > 0)
             wm_page_put (out, "p", "Scored at times that are not known: %s.",
                          wm_show_rows ((int64_t) h->hits_before, rows, hits));

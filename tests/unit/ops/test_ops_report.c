@@ -168,6 +168,12 @@ static void test_throughput (void **state)
                            "No worker has connected since the history began.",
                            "<td class=\"n\">below 4 ms</td>", ">above 16 s<",
                            "<td class=\"w\">2026-11-23 06:00 UTC</td>", NULL });
+    history = history_new ();
+    json_t *idle = row (begin_s, 60, 0, 0);
+    json_array_set_new (idle, 6, json_integer (0)); /* busy_s */
+    add (history, "rows", idle);
+    page_has (history, (const char *const[]){
+                           "<p>No worker has had a batch since the history began.</p>", NULL });
 }
 
 /* Workers with a batch are drawn in parts of a worker: 0.4 of one is not none.  */
