@@ -101,8 +101,10 @@ static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char 
     const json_t *wait = wait_of (list);
     const bool is_rest = strcmp (state, "finished") == 0 && !wm_account_is_clean (s);
     const char *class = is_rest ? "warn" : wm_live_class (state);
-    fprintf (out, "<div id=\"state\" class=\"state %s\" role=\"status\"><strong>%s</strong> ",
-             wait && strcmp (class, "good") == 0 ? "warn" : class, state);
+    fprintf (out, "<div id=\"state\" class=\"state %s\" role=\"status\"><strong>",
+             wait && strcmp (class, "good") == 0 ? "warn" : class);
+    wm_page_print (out, "%s", state);
+    fputs ("</strong> ", out);
     if (is_away)
         fputs (s ? "the broker does not answer; what follows is old" : "no broker has answered yet",
                out);
@@ -135,11 +137,13 @@ static void put_progress (FILE *out, const json_t *s)
     const double share = wm_account_share (s);
     if (share < 0)
         fputs ("<p>How much there is to score is not known yet.</p>\n", out);
-    else
-        fprintf (out,
-                 "<p><label for=\"bar\">%.1f %% of the %s are scored or held</label>"
-                 "<progress id=\"bar\" max=\"1\" value=\"%.4f\"></progress></p>\n",
-                 wm_account_percent (s), wm_ask_rows (s), share);
+    else {
+        fputs ("<p><label for=\"bar\">", out);
+        wm_page_print (out, "%.1f %% of the %s are scored or held", wm_account_percent (s),
+                       wm_ask_rows (s));
+        fprintf (out, "</label><progress id=\"bar\" max=\"1\" value=\"%.4f\"></progress></p>\n",
+                 share);
+    }
     const double eta_s = wm_ask_real (s, "eta_s");
     fprintf (out, "<p>Time left: <b>%s</b></p>\n",
              eta_s > 0 && *wm_ask_text (s, "endpoint") ? wm_show_time (eta_s, text)

@@ -79,9 +79,9 @@ void wm_live_graph (FILE *out, const wm_live_graph_t *self)
     const char *format = span_s > 86400 ? "%b %d" : span_s < 600 ? "%H:%M:%S" : "%H:%M";
     fprintf (out, "<div class=\"ends\"><span>%s</span>", clock_of (self->from_s, "%b %d %H:%M", a));
     fprintf (out, "<span>%s</span>", clock_of ((self->from_s + self->to_s) / 2, format, a));
-    fprintf (out, "<span>%s</span></div>\n<figcaption>%s, in %s: ",
-             self->is_now ? "now" : clock_of (self->to_s, "%b %d %H:%M", a), self->title,
-             self->per_s);
+    fprintf (out, "<span>%s</span></div>\n<figcaption>",
+             self->is_now ? "now" : clock_of (self->to_s, "%b %d %H:%M", a));
+    wm_page_print (out, "%s, in %s: ", self->title, self->per_s);
     if (known)
         fprintf (out, "most %s, on average %s%s", wm_show_short (most, a), wm_show_short (mean, b),
                  known < self->n ? "; where it is flat nothing was scored, or measured" : "");

@@ -15,7 +15,7 @@ void wm_live_end (FILE *out);
 /* Returns how a state is coloured: "good", "warn", "bad" or "".  */
 const char *wm_live_class (const char *state);
 
-/* Rates of equal parts of a time. Texts are lent, and no peer's.  */
+/* Rates of equal parts of a time. Texts are lent; per_s may be a peer's.  */
 typedef struct {
     const char *id, *title, *per_s; /* per_s: the unit */
     double from_s, to_s;

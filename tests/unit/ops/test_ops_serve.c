@@ -110,6 +110,11 @@ static void test_nothing (void **state)
          "class=\"state warn\" role=\"status\"><strong>finished</strong> 3 hits are held, and 1 ");
     has (page, "<p>Held one by one: 1 hit; wiremill held lists");
     free (page);
+    page = page_of ("{\"campaign\":{\"rows\":\"<i>\",\"state\":\"<i>\"}}", "", NULL);
+    has (page, "<strong>&lt;i&gt;</strong>");
+    has (page, "last 15 minutes, in &lt;i&gt;/s: ");
+    assert_null (strstr (page, "<i>"));
+    free (page);
     page =
         page_of ("{" BROKER ",\"workers\":7,\"held\":{},\"said\":[3,null],\"hits\":[]}", "", NULL);
     has (page, "No worker is connected");
