@@ -397,6 +397,8 @@ static int status_main (const wm_args_t *args)
         if (!json)
             putchar ('\n');
         fflush (stdout);
-        usleep ((useconds_t) (wm_args_seconds (args, "interval") * 1e6));
+        const double seconds = wm_args_seconds (args, "interval");
+        const time_t whole = (time_t) seconds;
+        nanosleep (&(struct timespec){ whole, (long) (1e9 * (seconds - (double) whole)) }, NULL);
     }
 }
