@@ -483,8 +483,9 @@ json_t *wm_ask_now (wm_client_t *client, const char *campaign, wm_error_t *error
 
 const char *wm_ask_operator (const char *verb, char label[64])
 {
-    char host[64] = "";
-    const struct passwd *user = getpwuid (getuid ());
+    char host[64] = "", room[4096];
+    struct passwd entry, *user = NULL;
+    getpwuid_r (getuid (), &entry, room, sizeof room, &user); /* top asks from several threads */
     gethostname (host, sizeof host - 1);
     host[strcspn (host, ".")] = 0;
     snprintf (label, 64, "%.20s@%.20s (wiremill %.8s)", user ? user->pw_name : "?", host, verb);
