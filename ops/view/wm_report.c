@@ -371,41 +371,56 @@ static void put_latency (const wm_report_t *self, FILE *out)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
+/* A row, unless it never happened.  */
+static bool put_fault (const wm_report_t *self, size_t k, double n, FILE *out)
+{
+    const wm_history_query_t *h = &self->history;
+    char first[32] = "-", last[32] = "-";
+    if (n <= 0)
+        return false;
+    for (size_t i = 0; i < h->n_row; i++)
+        if (wm_history_query_fault_of (&h->row[i], k) > 0) {
+            begin_of (&h->row[i], last);
+            if (*first == '-')
+                memcpy (first, last, sizeof first);
+        }
+    fputs ("<tr>", out);
+    wm_page_put (out, "th scope=\"row\"", "%s", wm_history_query_fault[k].what);
+    put_count_cell (out, n);
+    wm_page_put (out, "td class=\"w\"", "%s", first);
+    wm_page_put (out, "td class=\"w\"", "%s", last);
+    fputs ("</tr>\n", out);
+    return true;
+}
+
 static void put_faults (const wm_report_t *self, FILE *out)
 {
     const wm_history_query_t *h = &self->history;
-    char first[32], last[32];
+    double n[WM_HISTORY_QUERY_FAULTS], most = 0;
+    size_t n_kind = 0;
     wm_history_query_row_t sum;
     wm_history_query_sum (h, 0, &sum);
-    fputs ("<section><h2>Retries and faults</h2>\n", out);
-    if (!h->n_row && !*wm_ask_text (self->status, "endpoint")) {
-        wm_page_put (out, "p", "%s", no_history (self));
-        fputs ("</section>\n", out);
-        return;
-    }
-    wm_page_table (out, h->n_row ? NULL : "Since the broker started; their times are not known");
-    fputs ("<tr><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">Count</th><th "
-           "scope=\"col\">First</th><th scope=\"col\">Last</th></tr>\n",
-           out);
     for (size_t k = 0; k < WM_HISTORY_QUERY_FAULTS; k++) {
-        const double n = h->n_row ? wm_history_query_fault_of (&sum, k)
-                                  : wm_ask_real (self->status, wm_history_query_fault[k].path);
-        snprintf (first, sizeof first, "-");
-        snprintf (last, sizeof last, "-");
-        for (size_t i = 0; i < h->n_row; i++)
-            if (wm_history_query_fault_of (&h->row[i], k) > 0) {
-                begin_of (&h->row[i], last);
-                if (*first == '-')
-                    memcpy (first, last, sizeof first);
-            }
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", wm_history_query_fault[k].what);
-        put_count_cell (out, n);
-        wm_page_put (out, "td class=\"w\"", "%s", first);
-        wm_page_put (out, "td class=\"w\"", "%s", last);
-        fputs ("</tr>\n", out);
+        n[k] = h->n_row ? wm_history_query_fault_of (&sum, k)
+                        : wm_ask_real (self->status, wm_history_query_fault[k].path);
+        most = fmax (most, n[k]);
     }
-    wm_page_table_end (out);
+    fputs ("<section><h2>Retries and faults</h2>\n", out);
+    if (!h->n_row && !*wm_ask_text (self->status, "endpoint"))
+        wm_page_put (out, "p", "%s", no_history (self));
+    else if (most <= 0)
+        wm_page_put (out, "p", "No faults.");
+    else {
+        wm_page_table (out, h->n_row ? NULL : "Since the broker started; their times are not known");
+        fputs ("<tr><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">Count</th><th "
+               "scope=\"col\">First</th><th scope=\"col\">Last</th></tr>\n",
+               out);
+        for (size_t k = 0; k < WM_HISTORY_QUERY_FAULTS; k++)
+            n_kind += put_fault (self, k, n[k], out);
+        wm_page_table_end (out);
+        if (n_kind < WM_HISTORY_QUERY_FAULTS)
+            wm_page_put (out, "p", "No other faults.");
+    }
     fputs ("</section>\n", out);
 }
 
@@ -990,6 +1005,7 @@ static void write_held (const wm_report_t *self, FILE *out)
 
 typedef struct {
     double cpu_s, gpu_s, gpu_busy_s;
+    size_t n_gpu;     /* workers with one */
     size_t n_unknown; /* workers whose CPU time is not known */
 } cost_t;
 
@@ -1001,6 +1017,7 @@ static cost_t cost_of (const wm_history_query_t *h)
         const bool is_gpu = wm_history_query_is_gpu (w);
         cost.cpu_s += w->cpu_s > 0 ? w->cpu_s : 0;
         cost.n_unknown += w->cpu_s < 0;
+        cost.n_gpu += is_gpu;
         cost.gpu_s += is_gpu ? w->to_s - w->from_s : 0;
         cost.gpu_busy_s += is_gpu ? w->busy_s : 0;
     }
@@ -1059,8 +1076,10 @@ static void write_cost (const wm_report_t *self, FILE *out)
         put_hours (out, "CPU time of workers and their engines", cost.cpu_s, hits);
         put_hours (out, "CPU time of the broker", sum.broker_cpu_s, hits);
         put_hours (out, "Workers connected", sum.worker_s, hits);
-        put_hours (out, "GPUs of workers connected", cost.gpu_s, hits);
-        put_hours (out, "GPUs of workers with a batch", cost.gpu_busy_s, hits);
+        if (cost.n_gpu) {
+            put_hours (out, "GPUs of workers connected", cost.gpu_s, hits);
+            put_hours (out, "GPUs of workers with a batch", cost.gpu_busy_s, hits);
+        }
     }
     if (is_known || is_running) {
         put_bytes (out, "From producers",

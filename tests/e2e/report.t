@@ -41,7 +41,8 @@ ok "... what is held, and why; names with markup are text" held
 times ()
 {
     holds "'$scored hits from 20' in d['text']" "'Workers by time' in d['titles']" "r['compute'][1] == r['commit'][1] != '0'" \
-        "'CPU time of workers and their engines' in r" "r['To workers'][0] != '0 B'"
+        "'CPU time of workers and their engines' in r" "r['To workers'][0] != '0 B'" \
+        "'Retries and faults No faults.' in d['text'] and not [row for row in d['rows'] if row[0].startswith ('GPU')]"
 }
 ok "... throughput, workers and latencies of the history" times
 # The table of hits by plane and label, of all hits or of so many of each output, in eight pieces that are evenly spaced.

@@ -160,6 +160,11 @@ def report(s):
     take("report", first["Hits"][0], r"([\d,]+) scored.*, ([\d,]+) held", "scored", "held")
     put("report", "events done", number(first["Events"][0]))
     faults("report", rows, 1)
+    if s["endpoint"] or s["hits"]["done"]:  # what has no row was folded into a sentence
+        listed = any(what in row[0] for row in rows for what in FAULTS)
+        assert ("No other faults." if listed else "No faults.") in text, text[:6000]
+        for name in COUNTERS:
+            put("report", "fault " + name, 0)
     at = [i for i, row in enumerate(rows) if row[:1] == ["Worker"]]
     of_workers = 0
     if at:
