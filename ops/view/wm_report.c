@@ -6,7 +6,7 @@
 #include "ops/ask/wm_arithmetic.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
-#include "ops/process/wm_command.h"
+#include "ops/view/wm_report_origin.h"
 #include "ops/view/wm_top.h"
 #include "ops/view/wm_waits.h"
 #include "schema/page/wm_page.h"
@@ -33,19 +33,10 @@
 #define GANTT_ROW_PX 16
 #define WORKERS_LISTED 20
 
-static const char *date_of (double unix_s, char text[32])
-{
-    struct tm utc;
-    const time_t seconds = (time_t) unix_s;
-    if (!gmtime_r (&seconds, &utc) || !strftime (text, 32, "%Y-%m-%d %H:%M:%S UTC", &utc))
-        snprintf (text, 32, "?");
-    return text;
-}
-
 /* When a row of the history begins, as exactly as its length lets it.  */
 static const char *begin_of (const wm_history_query_row_t *row, char text[32])
 {
-    date_of (row->begin_s, text);
+    wm_report_date (row->begin_s, text);
     if (row->span_s >= 60 && *text != '?')
         strcpy (text + 16, " UTC");
     return text;
@@ -268,8 +259,8 @@ static void put_throughput (const wm_report_t *self, FILE *out)
         if (work.from_s > 0)
             wm_page_put (
                 out, "p", "%s from %s to %s: %s %s in the %s in which workers had batches.",
-                wm_show_rows ((int64_t) work.hits, rows, hits), date_of (work.from_s, from),
-                date_of (work.to_s, to), wm_page_count ((int64_t) whole (work.hits_s), rate),
+                wm_show_rows ((int64_t) work.hits, rows, hits), wm_report_date (work.from_s, from),
+                wm_report_date (work.to_s, to), wm_page_count ((int64_t) whole (work.hits_s), rate),
                 wm_ask_rows_s (self->status, 30, per_s), wm_show_time (work.worked_s, up));
         else
             fputs ("<p>No worker has had a batch since the history began.</p>\n", out);
@@ -411,7 +402,8 @@ static void put_faults (const wm_report_t *self, FILE *out)
     else if (most <= 0)
         wm_page_put (out, "p", "No faults.");
     else {
-        wm_page_table (out, h->n_row ? NULL : "Since the broker started; their times are not known");
+        wm_page_table (out,
+                       h->n_row ? NULL : "Since the broker started; their times are not known");
         fputs ("<tr><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">Count</th><th "
                "scope=\"col\">First</th><th scope=\"col\">Last</th></tr>\n",
                out);
@@ -592,7 +584,7 @@ static void list_workers (const gantt_t *gantt, const json_t *status, FILE *out)
         wm_page_put (out, "th scope=\"row\"", "%.100s", w->label);
         wm_page_put (out, "td", "%.100s", w->signature);
         wm_page_put (out, "td", "%.60s", w->device);
-        wm_page_put (out, "td class=\"w\"", "%s", date_of (w->from_s, from));
+        wm_page_put (out, "td class=\"w\"", "%s", wm_report_date (w->from_s, from));
         wm_page_put (out, "td class=\"n\"", "%s", wm_show_time (for_s, busy));
         wm_page_put (out, "td class=\"n\"", for_s > 0 ? "%.0f %%" : "-",
                      for_s > 0 ? fmin (100, 100 * w->busy_s / for_s) : 0.);
@@ -657,14 +649,6 @@ static void put_workers (const wm_report_t *self, FILE *out)
 }
 
 /* ---- the campaign ---------------------------------------------------------------------------- */
-
-static void put_row (FILE *out, const char *name, const char *value)
-{
-    fputs ("<tr>", out);
-    wm_page_put (out, "th scope=\"row\"", "%s", name);
-    wm_page_put (out, "td", "%s", *value ? value : "-");
-    fputs ("</tr>\n", out);
-}
 
 /* What a function prints for a terminal, a paragraph for each line.  */
 static void put_lines (FILE *out, void (*print) (FILE *to, const json_t *status, const char *head),
@@ -759,7 +743,7 @@ static void write_verdict (const wm_report_t *self, FILE *out)
     if (wm_ask_int (s, "counters.alarm"))
         wm_page_print (out, "ALARMS: %s. ", wm_page_count (wm_ask_int (s, "counters.alarm"), text));
     fputs ("</p>\n", out);
-    wm_page_put (out, "p", "As of %s%s.", date_of ((double) self->now_s, text),
+    wm_page_put (out, "p", "As of %s%s.", wm_report_date ((double) self->now_s, text),
                  is_running ? ", while a broker serves the campaign" : "");
     if (self->note && *self->note)
         wm_page_put (out, "p", "%s", self->note);
@@ -780,8 +764,8 @@ static void write_inputs (const json_t *s, FILE *out)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         at += snprintf (text + at, sizeof text - (size_t) at, "%s %s %s", i ? "," : "",
                         wm_page_count (wm_ask_int (s, parts[i].path), n), parts[i].what);
-    put_row (out, "Inputs", text);
-    put_row (out, "Events", wm_page_count (wm_ask_int (s, "events.done"), n));
+    wm_report_row (out, "Inputs", text);
+    wm_report_row (out, "Events", wm_page_count (wm_ask_int (s, "events.done"), n));
 }
 
 static void write_hits (const json_t *s, FILE *out)
@@ -794,7 +778,7 @@ static void write_hits (const json_t *s, FILE *out)
     rows_of (s, heading);
     wm_account_hits (memory, s);
     fclose (memory);
-    put_row (out, heading, text);
+    wm_report_row (out, heading, text);
     free (text);
 }
 
@@ -850,9 +834,9 @@ static void write_scored (const wm_report_t *self, FILE *out)
     if (!wm_ask_serves_clients (s))
         write_inputs (s, out);
     write_hits (s, out);
-    put_row (out, "Model (SHA-256)", wm_ask_text (s, "campaign.model"));
-    put_row (out, "Precision", promise);
-    put_row (out, "Code", version);
+    wm_report_row (out, "Model (SHA-256)", wm_ask_text (s, "campaign.model"));
+    wm_report_row (out, "Precision", promise);
+    wm_report_row (out, "Code", version);
     wm_page_table_end (out);
     write_engines (s, out);
     write_specification (s, out);
@@ -1099,52 +1083,6 @@ static void write_cost (const wm_report_t *self, FILE *out)
     fputs ("</section>\n", out);
 }
 
-/* ---- where it comes from --------------------------------------------------------------------- */
-
-static void write_command (const wm_report_t *self, FILE *out)
-{
-    char *text = NULL, *line, *rest;
-    size_t bytes = 0;
-    FILE *memory = open_memstream (&text, &bytes);
-    if (!memory)
-        return;
-    const bool is_known = wm_command_show (memory, self->folder);
-    fclose (memory);
-    if (is_known) {
-        wm_page_put (out, "p", "%s",
-                     wm_ask_serves_clients (self->status)
-                         ? "The command that started the broker:"
-                         : "The command that makes this campaign. Typed again, it continues; with "
-                           "another --output, it scores the same again:");
-        fputs ("<pre>", out);
-        for (line = strtok_r (text, "\n", &rest); line; line = strtok_r (NULL, "\n", &rest)) {
-            wm_page_print (out, "%s", line);
-            fputc ('\n', out);
-        }
-        fputs ("</pre>\n", out);
-    } else
-        wm_page_put (out, "p", "The command that made this campaign is not known here.");
-    free (text);
-}
-
-static void write_provenance (const wm_report_t *self, FILE *out)
-{
-    const json_t *s = self->status;
-    char date[32];
-    fputs ("<section><h2>Provenance</h2>\n", out);
-    wm_page_table (out, NULL);
-    put_row (out, "Campaign", wm_ask_text (s, "campaign.id"));
-    put_row (out, "Its folder", wm_ask_text (s, "dir"));
-    if (!wm_ask_serves_clients (s))
-        put_row (out, "Its outputs", wm_ask_text (s, "campaign.output"));
-    put_row (out, "Begun", date_of (wm_ask_real (s, "campaign.submitted"), date));
-    if (*wm_ask_text (s, "endpoint"))
-        put_row (out, "Broker", wm_ask_text (s, "endpoint"));
-    wm_page_table_end (out);
-    write_command (self, out);
-    fputs ("</section>\n", out);
-}
-
 /* ---- the page -------------------------------------------------------------------------------- */
 
 static void write_scores (const wm_report_t *self, FILE *out)
@@ -1179,7 +1117,7 @@ void wm_report_write (const wm_report_t *self, FILE *out)
     write_held (self, out);
     write_scores (self, out);
     write_cost (self, out);
-    write_provenance (self, out);
+    wm_report_origin (self, out);
     fputs ("<footer><p>Written by wiremill report " WM_VERSION
            "; all times are UTC.</p></footer>\n",
            out);

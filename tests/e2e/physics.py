@@ -2,7 +2,7 @@
 
 PAGE.json is what page.py look prints. Numbers of the page are compared as texts.
 """
-import json, re, shutil, sys, xml.etree.ElementTree as xml
+import datetime, json, pathlib, re, shutil, sys, xml.etree.ElementTree as xml
 import h5py, numpy as np
 
 NAMES = "track", "em", "none", "michel"
@@ -106,6 +106,18 @@ def files(name, said, linked):
         assert row[4] == (f"{100 * f['held'] / hits:.2f}%" if hits else "-") and row[6] == ("event" if f["path"] == linked else "")
     assert sum(int(n) for n in re.findall(r"<small>[^<:]*: (\d+)</small>", section)) == len(wanted)
 
+def origin(name, folder, said, rates, workers):
+    """`said`: status --json; `rates`, `workers`: those views of wiremill sql."""
+    _, rows = page(name)
+    read = lambda path: json.load(open(path))
+    time = lambda text: datetime.datetime.fromisoformat(text).timestamp()
+    begun = read(said)["campaign"]["submitted"]
+    ended = max(time(r["begin"] + "+00:00") + r["seconds"] for r in read(rates) if r["hits"])
+    assert [time(rows[k][0].replace(" UTC", "+00:00")) for k in ("Begun", "Ended")] == [begun, ended], (rows["Begun"], rows["Ended"])
+    assert rows["Wall time"] == [f"{ended - begun:.1f} s"] or ended - begun > 9, rows["Wall time"]
+    assert rows["User"] == [pathlib.Path(folder).owner()]
+    assert rows["Hosts of workers"] == [", ".join({r["worker"].rsplit(":", 1)[0] for r in read(workers)})], rows["Hosts of workers"]
+
 def copies(source, folder):
     """Eight outputs whose em scores are a little off; those of the sixth are far off, of the third held in part."""
     for k in range(8):
@@ -155,4 +167,4 @@ def changed(name, a, b):
     assert found == wanted, (found[:3], wanted[:3])
 
 if __name__ == "__main__":
-    dict(truth=truth, files=files, copies=copies, drift=drift, changed=changed)[sys.argv[1]](*sys.argv[2:])
+    dict(truth=truth, files=files, origin=origin, copies=copies, drift=drift, changed=changed)[sys.argv[1]](*sys.argv[2:])

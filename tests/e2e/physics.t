@@ -24,6 +24,13 @@ files ()
         again files "$work/files.json" "$work/e2.h5" && grep -qF '<a href="out/e2.html">event</a>' "$work/r.html"
 }
 ok "a square and a row for each input, as status --files lists them; a link to the page of an event" files
+origin ()
+{
+    "$bin/wiremill" status --json "$work/out" >"$work/status.json" && "$bin/wiremill" sql "$work/out" "select * from rates" --json >"$work/rates.json" &&
+        "$bin/wiremill" sql "$work/out" "select * from workers" --json >"$work/workers.json" &&
+        again origin "$work/out$beside" "$work/status.json" "$work/rates.json" "$work/workers.json"
+}
+ok "when it began and ended, how long it took, on which hosts, whose it is" origin
 few ()
 {
     { echo '<!doctype html><html>' && "$bin/wiremill-producer" report --pictures 0 --hits 4000 "$work"/out/*.scores.h5 && echo '</html>'; } >"$work/s.html" &&
