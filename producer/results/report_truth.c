@@ -153,8 +153,9 @@ static void write_confusion (const wm_agreement_t *self, FILE *out)
                         "the share is of the row");
     fputs ("<tr><th scope=\"col\">Truth</th>", out);
     for (int k = 0; k < WM_TRUTH_END; k++)
-        wm_page_put (out, "th scope=\"col\" class=\"n\" colspan=\"2\"", "called %s",
-                     wm_agreement_name[k]);
+        for (int is_share = 0; is_share < 2; is_share++)
+            wm_page_put (out, "th scope=\"col\" class=\"n\"", "%scalled %s",
+                         is_share ? "share " : "", wm_agreement_name[k]);
     fputs ("</tr>\n", out);
     for (int is = 0; is < WM_TRUTH_END; is++) {
         fputs ("<tr>", out);

@@ -19,6 +19,7 @@ class Page(HTMLParser):
             assert name != "src" or value.startswith("data:image/png;base64,"), value
             assert name in ("xmlns", "src", "href") or "//" not in (value or "") or "/tmp" in value, (name, value)
         assert tag != "img" or dict(attrs).get("alt")
+        assert tag != "th" or not {"colspan", "rowspan"} & set(dict(attrs)), "a header of several columns"
         if tag not in VOID:
             self.open.append(tag)
         if tag == "tr":
