@@ -106,13 +106,13 @@ def files(name, said, linked):
         assert row[4] == (f"{100 * f['held'] / hits:.2f}%" if hits else "-") and row[6] == ("event" if f["path"] == linked else "")
     assert sum(int(n) for n in re.findall(r"<small>[^<:]*: (\d+)</small>", section)) == len(wanted)
 
-def origin(name, folder, said, rates, workers):
-    """`said`: status --json; `rates`, `workers`: those views of wiremill sql."""
+def origin(name, folder, said, ended, workers):
+    """`said`: status --json; `ended`, `workers`: answers of wiremill sql."""
     _, rows = page(name)
     read = lambda path: json.load(open(path))
     time = lambda text: datetime.datetime.fromisoformat(text).timestamp()
     begun = read(said)["campaign"]["submitted"]
-    ended = max(time(r["begin"] + "+00:00") + r["seconds"] for r in read(rates) if r["hits"])
+    ended = read(ended)[0]["at"]
     assert [time(rows[k][0].replace(" UTC", "+00:00")) for k in ("Begun", "Ended")] == [begun, ended], (rows["Begun"], rows["Ended"])
     assert rows["Wall time"] == [f"{ended - begun:.1f} s"] or ended - begun > 9, rows["Wall time"]
     assert rows["User"] == [pathlib.Path(folder).owner()]

@@ -26,9 +26,10 @@ files ()
 ok "a square and a row for each input, as status --files lists them; a link to the page of an event" files
 origin ()
 {
-    "$bin/wiremill" status --json "$work/out" >"$work/status.json" && "$bin/wiremill" sql "$work/out" "select * from rates" --json >"$work/rates.json" &&
+    "$bin/wiremill" status --json "$work/out" >"$work/status.json" && "$bin/wiremill" sql "$work/out" --json \
+        "select max (begin_s + span_s) as at from minute where hits > 0 or busy_ms > 0" >"$work/ended.json" &&
         "$bin/wiremill" sql "$work/out" "select * from workers" --json >"$work/workers.json" &&
-        again origin "$work/out$beside" "$work/status.json" "$work/rates.json" "$work/workers.json"
+        again origin "$work/out$beside" "$work/status.json" "$work/ended.json" "$work/workers.json"
 }
 ok "when it began and ended, how long it took, on which hosts, whose it is" origin
 few ()
