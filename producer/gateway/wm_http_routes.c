@@ -493,7 +493,8 @@ static void serve (wm_visit_t *self)
 {
     wm_ks_error_t error;
     char word[2][WM_INFER_NAME_MAX + 1];
-    const char *allowed = NULL;
+    static const char *const allowed[4] = { NULL, "GET, HEAD", "POST", "GET, HEAD, POST" };
+    unsigned takes = 0;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         word[0][0] = word[1][0] = 0;
         if (!matches (routes[i].pattern, self->path, word))
@@ -503,10 +504,10 @@ static void serve (wm_visit_t *self)
             routes[i].serve (self, word[0], word[1]);
             return;
         }
-        allowed = allowed ? "GET, HEAD, POST" : routes[i].is_post ? "POST" : "GET, HEAD";
+        takes |= routes[i].is_post ? 2 : 1;
     }
-    if (allowed) {
-        wm_visit_allow (self, allowed);
+    if (takes) {
+        wm_visit_allow (self, allowed[takes]);
         return;
     }
     wm_ks_fail (&error, WM_KS_NOT_FOUND, "there is no %.200s here", self->path);

@@ -336,6 +336,7 @@ def methods():
                                                   b"/v2/repository/models/m/load", b"/v2/repository/models/m/unload")]
     rows += [(gateway, path, b"get, head") for path in (b"/v2", b"/v2/health/live", b"/v2/health/ready", b"/v2/models/m", b"/metrics",
                                                         b"/v2/models/m/ready", b"/v2/models/m/config", b"/v2/models/stats")]
+    rows += [(gateway, path, b"get, head, post") for path in (b"/v2/logging", b"/v2/trace/setting", b"/v2/models/m/trace/setting")]
     rows += [(page, path, b"get, head") for path in (b"/", b"/health/live", b"/metrics")]
     for address, path, allowed in rows:
         for method in (b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"TRACE", b"PATCH"):
