@@ -17,6 +17,7 @@
 #define SITE "../share/doc/wiremill/index.html"
 #define SITE_OF_BUILD "../manual/html/index.html"
 #define LINE_BYTES 4096
+#define SEEN_MAX 6 /* pages of a search */
 
 static const char *const folders[] = { "", "start/", "howto/", "explain/", "reference/" };
 #define FOLDERS (sizeof folders / sizeof *folders)
@@ -66,24 +67,81 @@ static int open_site (void)
     return has_screen && !strchr (site, '\'') && system (command) ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }
 
-/* A name with a folder is found in "" only, so each page has both names.  */
+/* Where the page of this name lies, in small letters. A name with a folder is found in "" only, so each
+   page has both names.  */
+static bool page_path (char path[PATH_MAX], const char *lower)
+{
+    char name[256];
+    for (size_t i = 0; i < FOLDERS && !strchr (lower, '.'); i++) {
+        snprintf (name, sizeof name, PAGES "/%s%s.txt", folders[i], lower);
+        if (wm_program_beside (path, name) && !access (path, R_OK))
+            return true;
+    }
+    return false;
+}
+
+/* How well a page fits: 0 unless each of the words, which have blanks between, is in it; a title
+   counts for more than lines.  */
+static int page_fit (const char *page, const char *title, const char *words)
+{
+    char path[PATH_MAX], line[LINE_BYTES], word[100];
+    int fit = 0;
+    for (int n; sscanf (words, "%99s%n", word, &n) == 1; words += n) {
+        FILE *file = page_path (path, page) ? fopen (path, "r") : NULL;
+        int found = 0;
+        while (file && fgets (line, sizeof line, file))
+            found += strcasestr (line, word) != NULL;
+        if (file)
+            fclose (file);
+        if (!found)
+            return 0;
+        fit += found + (strcasestr (title, word) || strstr (page, word) ? 100 : 0);
+    }
+    return fit;
+}
+
+/* Prints those pages that have the words, best first; false: there is no such page.  */
+static bool pages_with (const char *word, const char *words)
+{
+    char path[PATH_MAX], line[LINE_BYTES], page[100], lines[SEEN_MAX + 1][160];
+    int fits[SEEN_MAX + 1] = { 0 }, at = 0; /* the last place is that of the page at hand */
+    FILE *file = wm_program_beside (path, PAGES "/manual.txt") ? fopen (path, "r") : NULL;
+    while (file && fgets (line, sizeof line, file)) {
+        if (*line != ' ' || sscanf (line, "  %99s %n", page, &at) != 1)
+            continue;
+        const int fit = page_fit (page, line + at, words);
+        int i = SEEN_MAX;
+        for (; i && fit > fits[i - 1]; i--) {
+            fits[i] = fits[i - 1];
+            memcpy (lines[i], lines[i - 1], sizeof *lines);
+        }
+        fits[i] = fit;
+        snprintf (lines[i], sizeof *lines, "%.150s", line);
+    }
+    if (file)
+        fclose (file);
+    if (!fits[0])
+        return false;
+    fprintf (stderr, "wiremill: there is no verb and no page '%s'; these pages have it:\n", word);
+    for (int i = 0; i < SEEN_MAX && fits[i]; i++)
+        fprintf (stderr, "%s", lines[i]);
+    return true;
+}
+
 int wm_help_page (const char *word)
 {
-    char path[PATH_MAX], name[256], lower[100];
+    char path[PATH_MAX], lower[100];
     if (strcmp (word, "--browser") == 0)
         return open_site ();
     size_t n = 0;
     for (; word[n] && n < sizeof lower - 1; n++)
         lower[n] = (char) tolower ((unsigned char) word[n]);
     lower[n] = 0;
-    for (size_t i = 0; i < FOLDERS && !strchr (lower, '.'); i++) {
-        snprintf (name, sizeof name, PAGES "/%s%s.txt", folders[i], lower);
-        const int code = wm_program_beside (path, name) ? show_page (path) : -1;
-        if (code >= 0)
-            return code;
-    }
+    const int code = page_path (path, lower) ? show_page (path) : -1;
+    if (code >= 0)
+        return code;
     if (strcmp (lower, "manual") != 0)
-        return -1;
+        return pages_with (word, lower) ? WM_EXIT_USAGE : -1;
     fprintf (stderr, "wiremill help: the manual does not lie beside this program, in "
                      "share/wiremill/manual; make install puts it there\n");
     return WM_EXIT_FAILURE;

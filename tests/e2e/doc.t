@@ -91,6 +91,15 @@ topics () # each page that is listed, with its title, is printed without marks a
     refused 2 "no verb and no page '../waits'" "$bin/wiremill" help ../waits
 }
 ok "help PAGE prints pages of the manual" topics
+searched () # a word, or all words of a phrase, that name no page: six pages at most, those with it in their title first
+{
+    refused 2 "no page 'TLS'; these pages have it:" "$bin/wiremill" help TLS && sed -n 2p "$work/said" | grep -q '^  gateway-tls-proxy  ' &&
+        [ "$(wc -l <"$work/said")" -le 7 ] || return 1
+    refused 2 "no page 'full disk'; these pages have it:" "$bin/wiremill" help 'full disk' &&
+        sed -n 2p "$work/said" | grep -q '^  disk-full  ' || return 1
+    refused 2 "no page 'disk nopage'; see wiremill --help" "$bin/wiremill" help 'disk nopage'
+}
+ok "help WORDS names pages that have them" searched
 bold () # headings on a terminal, unless NO_COLOR is set
 {
     on_terminal () { NO_COLOR=$1 PAGER=cat TERM=xterm script -qec "$bin/wiremill help concepts" /dev/null </dev/null | tr -d '\r'; }
