@@ -41,7 +41,9 @@ static int show_page (const char *path)
         return -1;
     fflush (stdout);
     const bool is_bold = wm_show_has_colors (STDOUT_FILENO);
-    FILE *pager = isatty (STDOUT_FILENO) ? popen ("LESS=${LESS:--FR} ${PAGER:-less}", "w") : NULL;
+    FILE *pager = isatty (STDOUT_FILENO) /* -R: less takes colours, whatever else a user sets */
+                      ? popen ("LESS=\"-R ${LESS:--F}\" ${PAGER:-less}", "w")
+                      : NULL;
     print_page (file, pager ? pager : stdout, is_bold);
     fclose (file);
     if (pager)

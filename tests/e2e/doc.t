@@ -102,9 +102,9 @@ searched () # a word, or all words of a phrase, that name no page: six pages at 
 ok "help WORDS names pages that have them" searched
 bold () # headings on a terminal, unless NO_COLOR is set
 {
-    on_terminal () { NO_COLOR=$1 PAGER=cat TERM=xterm script -qec "$bin/wiremill help concepts" /dev/null </dev/null | tr -d '\r'; }
+    on_terminal () { NO_COLOR=$1 PAGER=${2-cat} LESS=-iS TERM=xterm script -qec "$bin/wiremill help concepts" /dev/null </dev/null | tr -d '\r'; }
     on_terminal "" | grep -cx $'\e\\[1mConcepts\e\\[m' &&
-        on_terminal 1 | grep -cx 'Concepts'
+        on_terminal 1 | grep -cx 'Concepts' && on_terminal "" printenv | grep -x 'LESS=-R -iS'
 }
 ok "headings are bold on a terminal" bold
 named () # by messages of programs
