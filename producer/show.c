@@ -42,7 +42,7 @@ static const wm_option_t options[] = {
      .help = "around this hit (run:subrun:event:hit_id), and its patch as the network saw it"},
     {.name = "worst", .help = "the same of the hit whose truth has the lowest score"},
     {.name = "against", .value = "FILE", .path = WM_PATH_READ,
-     .help = "... of that which differs most from this other output, in place of the truth"},
+     .help = "another output: a page has both; --worst is what differs most from it"},
     {.name = "score", .value = "NAME",
      .help = "colour hits by this score (default: what they are called)"},
     {.name = "input", .letter = 'i', .value = "FILE", .path = WM_PATH_READ,

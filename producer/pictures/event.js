@@ -4,10 +4,10 @@
 "use strict";
 document.documentElement.classList.add("live");
 
-const facts = {}, column = {}, planes = [], tpcs = [], labels = [], statuses = [];
-const state = { tpc: 0, layer: "call", label: 0, charge: true, least: 0.5, pin: -1, hover: -1, box: null, walk: "worst", at: -1 };
+const facts = {}, column = {}, outputs = [], planes = [], tpcs = [], labels = [], statuses = [];
+const state = { tpc: 0, layer: "call", label: 0, charge: true, least: 0.5, pin: -1, hover: -1, box: null, walk: "worst", at: -1, output: 0, blink: 0 };
 const view = { t0: 0, t1: 1, panels: [], width: 0, height: 0, ratio: 1 };
-const HELD = 255, MARGIN = { left: 52, right: 20, top: 20, bottom: 38, gap: 8 };
+const HELD = 255, LACKS = 255, MARGIN = { left: 52, right: 20, top: 20, bottom: 38, gap: 8 };
 const element = {};
 let call = null, best = null, paint = null, order = null, asked = false, dark = false;
 
@@ -41,39 +41,49 @@ function read() {
   }
   column.wire = take("a-wire-0", Int32Array);
   column.tick = take("a-tick-0", Float32Array);
-  column.status = take("a-status-0", Uint8Array);
   column.id = document.getElementById("a-id-1") ? take("a-id-1", Float64Array) : take("a-id-0", Int32Array);
   column.truth = facts.truth ? take("a-truth-0", Uint8Array) : null;
-  column.score = labels.map((label, k) => take("a-score-" + k, Float32Array));
+  for (const [k, name] of (facts.b === undefined ? ["score"] : ["score", "other"]).entries())
+    outputs.push({ name: "AB"[k], path: [facts.a, facts.b][k], status: take("a-status-" + k, Uint8Array), call: new Uint8Array(facts.n), best: null,
+      score: labels.map((label, l) => take("a-" + name + "-" + l, Float32Array)) });
+  Object.assign(column, { score: outputs[0].score, status: outputs[0].status });
   state.least = facts.least;
   state.layer = facts.n ? "call" : "charge";
   state.label = facts.sigmoid < labels.length ? facts.sigmoid : 0;
 }
 
-const isScored = (i) => column.status[i] === 0 && column.score.every((s) => Number.isFinite(s[i]));
+const isScored = (output, i) => output.status[i] === 0 && output.score.every((s) => Number.isFinite(s[i]));
+const isPair = () => outputs.length === 2;
+const differs = (i) => isPair() && outputs[0].call[i] !== outputs[1].call[i];
 const planeOf = (i) => planes.find((p) => i >= p.first && i < p.first + p.count) || null;
 
-// The rule of wm_called.h: a label with a threshold of its own, else the largest of the others, the first of equal ones.
-function callAll() {
-  if (!best) {
-    call = new Uint8Array(facts.n);
-    best = new Uint8Array(facts.n);
+// The rule of wm_call_rule.h: a label with a threshold of its own, else the largest of the others, the first of equal ones.
+function callAll(output) {
+  const { score, call } = output;
+  if (!output.best) {
+    const best = output.best = new Uint8Array(facts.n);
     const others = labels.map((label, k) => k).filter((k) => k !== facts.sigmoid || labels.length === 1);
     for (let i = 0; i < facts.n; i++) {
-      best[i] = isScored(i) ? others[0] : HELD;
-      for (const k of others) if (best[i] !== HELD && column.score[k][i] > column.score[best[i]][i]) best[i] = k;
+      best[i] = isScored(output, i) ? others[0] : HELD;
+      for (const k of others) if (best[i] !== HELD && score[k][i] > score[best[i]][i]) best[i] = k;
     }
   }
-  const sigmoid = labels.length > 1 && column.score[facts.sigmoid];
+  const sigmoid = labels.length > 1 && score[facts.sigmoid], { best } = output;
   for (let i = 0; i < facts.n; i++) call[i] = sigmoid && best[i] !== HELD && sigmoid[i] >= state.least ? facts.sigmoid : best[i];
 }
 
-// How many of these hits, all by default, have which truth and are called what: counts[truth][call].
-function confusion(rows) {
+// The largest difference of a hit's scores, as compare has it; -1: one output did not score it.
+function difference(i) {
+  const [a, b] = outputs;
+  if (!isPair() || a.call[i] === HELD || b.call[i] === HELD) return -1;
+  return Math.max(...a.score.map((s, k) => Math.abs(s[i] - b.score[k][i]) / Math.max(1, Math.abs(s[i]))));
+}
+
+// How many hits have which truth and are called what in an output: counts[truth][call].
+function confusion({ call }) {
   const n = labels.length, counts = labels.map(() => new Array(n).fill(0));
   const add = (i) => { if (call[i] !== HELD && column.truth[i] < n) counts[column.truth[i]][call[i]]++; };
-  if (column.truth && rows) rows.forEach(add);
-  else if (column.truth) for (let i = 0; i < facts.n; i++) add(i);
+  if (column.truth) for (let i = 0; i < facts.n; i++) add(i);
   return counts;
 }
 
@@ -136,7 +146,7 @@ function repaint() {
   for (let i = 0; i < facts.n; i++) {
     const is = column.truth ? column.truth[i] : HELD;
     paint[i] = 0;
-    if (state.layer === "charge") continue;
+    if (state.layer === "charge" || (state.layer === "differs" && !differs(i))) continue;
     if (state.layer === "truth") {
       key[i] = rank(is);
       paint[i] = is < labels.length ? theme.label[is] : 0;
@@ -146,7 +156,7 @@ function repaint() {
     } else if (state.layer === "score") {
       key[i] = Math.max(0, Math.min(254, Math.round(254 * score[i])));
       paint[i] = theme.score[key[i]];
-    } else if (state.layer === "call" || (is < labels.length && is !== call[i])) {
+    } else if (["call", "differs"].includes(state.layer) || (is < labels.length && is !== call[i])) {
       key[i] = rank(call[i]);
       paint[i] = theme.label[call[i]];
     }
@@ -478,12 +488,12 @@ const nameOfLabel = (k) => (k < labels.length ? labels[k].name : "held");
 
 function scoreRows(i) {
   const rows = node("div", { class: "score" });
-  labels.forEach((label, k) => {
-    const bar = node("b"), value = column.score[k][i];
+  labels.forEach((label, k) => outputs.forEach((output) => {
+    const bar = node("b"), value = output.score[k][i];
     bar.style.background = css(theme.label[k]);
     bar.style.width = Math.max(0, Math.min(1, value || 0)) * 100 + "%";
-    rows.append(node("span", {}, label.name), bar, node("span", {}, digits(value)));
-  });
+    rows.append(node("span", {}, label.name + (isPair() ? " " + output.name : "")), bar, node("span", {}, digits(value)));
+  }));
   return rows;
 }
 
@@ -516,11 +526,16 @@ function tell() {
   told.append(node("p", {}, node("strong", { id: "identity" }, facts.event + ":" + column.id[i]), i === state.pin ? " (pinned)" : ""),
     node("p", { id: "position" }, position(i)), scoreRows(i));
   const line = node("p", { id: "verdict" });
-  if (call[i] === HELD) line.append(keyOf(HELD), "held: " + (statuses[column.status[i]] || "status " + column.status[i]));
-  else line.append("called ", keyOf(call[i]), nameOfLabel(call[i]));
+  for (const { name, call, status } of outputs) {
+    if (isPair()) line.append(name === "B" ? "; B: " : "A: ");
+    if (status[i] === LACKS) line.append(keyOf(HELD), "not in this output");
+    else if (call[i] === HELD) line.append(keyOf(HELD), "held: " + (statuses[status[i]] || "status " + status[i]));
+    else line.append("called ", keyOf(call[i]), nameOfLabel(call[i]));
+  }
   if (column.truth && column.truth[i] < labels.length)
     line.append(", truth ", keyOf(column.truth[i]), nameOfLabel(column.truth[i]), call[i] === column.truth[i] || call[i] === HELD ? "" : ": wrong");
   told.append(line);
+  if (difference(i) >= 0) told.append(node("p", { id: "difference" }, "largest difference of scores: " + digits(Number(difference(i).toPrecision(7)))));
   drawPatch(i);
 }
 
@@ -530,26 +545,39 @@ function table(head, rows, caption) {
 }
 
 function ratings() {
-  const counts = confusion(), told = element.rates, n = counts.flat().reduce((a, b) => a + b, 0);
-  const called = new Array(labels.length + 1).fill(0);
-  for (let i = 0; i < facts.n; i++) called[Math.min(call[i], labels.length)]++;
-  const rows = labels.map((label, k) => {
-    const is = counts[k].reduce((a, b) => a + b, 0), as = counts.reduce((a, row) => a + row[k], 0);
-    const name = node("span", {}, keyOf(k), label.name);
-    return column.truth ? [name, count(is), count(as), share(counts[k][k], is), share(counts[k][k], as)] : [name, count(called[k])];
+  const told = element.rates, seen = outputs.map(() => 0), rows = [];
+  outputs.forEach((output, o) => {
+    const counts = confusion(output), called = new Array(labels.length + 1).fill(0), of = isPair() ? " " + output.name : "";
+    let lacking = 0;
+    for (let i = 0; i < facts.n; i++) {
+      called[Math.min(output.call[i], labels.length)]++;
+      lacking += output.status[i] === LACKS;
+    }
+    seen[o] = counts.flat().reduce((a, b) => a + b, 0);
+    const add = (at, k, name, n, is, rates) => rows.push({ at, row: [node("span", {}, keyOf(k), name + of), ...(column.truth ? [is, n, ...rates] : [n])] });
+    labels.forEach((label, k) => {
+      const is = counts[k].reduce((a, b) => a + b, 0), as = counts.reduce((a, row) => a + row[k], 0);
+      add(k, k, label.name, count(column.truth ? as : called[k]), count(is), [share(counts[k][k], is), share(counts[k][k], as)]);
+    });
+    if (called[labels.length] > lacking) add(labels.length, HELD, "held", count(called[labels.length] - lacking), "", ["", ""]);
+    if (lacking) add(labels.length, HELD, "not in", count(lacking), "", ["", ""]);
   });
-  if (called[labels.length]) rows.push([node("span", {}, keyOf(HELD), "held"), ...(column.truth ? ["", count(called[labels.length]), "", ""] : [count(called[labels.length])])]);
   element.rule.textContent = "Called: " + (facts.sigmoid < labels.length ? labels[facts.sigmoid].name + " if its score is at least " + state.least +
     ", else the largest of the others." : "the largest score.");
-  told.replaceChildren(table(column.truth ? ["label", "true", "called", "found", "right"] : ["label", "called"], rows,
-    (column.truth ? count(n) + " hits with truth and scores" : count(facts.n) + " " + facts.rows) + " of the event"));
+  const n = seen[0] === seen[1] || !isPair() ? count(seen[0]) : count(seen[0]) + " (A) and " + count(seen[1]) + " (B)";
+  told.replaceChildren(table(column.truth ? ["label", "true", "called", "found", "right"] : ["label", "called"],
+    rows.sort((a, b) => a.at - b.at).map(({ row }) => row),
+    (column.truth ? n + " hits with truth and scores" : count(facts.n) + " " + facts.rows) + " of the event"));
+  if (isPair()) told.append(node("p", { id: "otherwise" }, count(rowsOf(differs).length) + " of " + count(facts.n) + " are called otherwise in B."));
 }
 
 function legend() {
   const told = element.legend, parts = [];
   if (state.layer === "score") parts.push(ramp(theme.score, labels[state.label].name + " 0", "1"));
-  if (["call", "truth", "wrong"].includes(state.layer)) labels.forEach((label, k) => parts.push(node("span", {}, keyOf(k), label.name)));
-  if (["call", "score"].includes(state.layer) && call.includes(HELD)) parts.push(node("span", {}, keyOf(HELD), "held"));
+  if (["call", "truth", "wrong", "differs"].includes(state.layer)) labels.forEach((label, k) => parts.push(node("span", {}, keyOf(k), label.name)));
+  if (["call", "score", "differs"].includes(state.layer) && call.includes(HELD))
+    parts.push(node("span", {}, keyOf(HELD), column.status.includes(LACKS) ? "held, or not in " + outputs[state.output].name : "held"));
+  if (isPair()) parts.unshift(node("strong", { id: "output" }, outputs[state.output].name + ": " + outputs[state.output].path));
   const most = tpcs.length ? tpcs[state.tpc].planes.map((p) => p.most).filter(Boolean) : [];
   if (most.length && (state.charge || state.layer === "charge"))
     parts.push(ramp(theme.charge, facts.n ? "charge 0" : "value 0", most.join(", ") + (facts.n ? " ADC" : "") + (most.length > 1 ? " (by plane)" : "")));
@@ -574,10 +602,27 @@ function setLayer(layer) {
   legend();
 }
 
+// Shows the calls and scores of output A (0) or B (1): pictures, walks and selections are of this one.
+function setOutput(k) {
+  state.output = k;
+  ({ call, best } = outputs[k]);
+  Object.assign(column, { score: outputs[k].score, status: outputs[k].status });
+  for (const [at, button] of [...element.outputs.children].entries()) button.setAttribute("aria-pressed", at === k);
+  repaint();
+  legend();
+  if (state.box) tellBox();
+}
+
+function setBlink() {
+  if (state.blink) clearInterval(state.blink);
+  state.blink = state.blink ? 0 : setInterval(() => setOutput(1 - state.output), 700);
+  element.blink.setAttribute("aria-pressed", state.blink !== 0);
+}
+
 function setLeast(value) {
   state.least = Math.max(0, Math.min(1, Number(value) || 0));
   element.slider.value = element.number.value = state.least;
-  callAll();
+  outputs.forEach(callAll);
   ratings();
   repaint();
   tell();
@@ -613,14 +658,15 @@ function follow() { // a link to a hit: run:subrun:event:hit
 // ---- walks -----------------------------------------------------------------------------------------------------------
 
 const WALKS = {
-  worst: ["worst by truth", () => column.truth && rows((i) => call[i] !== HELD && column.truth[i] < labels.length)
+  worst: ["worst by truth", () => column.truth && rowsOf((i) => call[i] !== HELD && column.truth[i] < labels.length)
     .sort((a, b) => column.score[column.truth[a]][a] - column.score[column.truth[b]][b])],
-  wrong: ["called wrong", () => column.truth && rows((i) => call[i] !== HELD && column.truth[i] < labels.length && column.truth[i] !== call[i])],
-  unsure: ["least sure", () => labels.length > 1 && rows((i) => call[i] !== HELD)
+  wrong: ["called wrong", () => column.truth && rowsOf((i) => call[i] !== HELD && column.truth[i] < labels.length && column.truth[i] !== call[i])],
+  unsure: ["least sure", () => labels.length > 1 && rowsOf((i) => call[i] !== HELD)
     .sort((a, b) => column.score[best[a]][a] - column.score[best[b]][b])],
-  held: ["held", () => rows((i) => call[i] === HELD)],
+  differs: ["differs most", () => isPair() && rowsOf((i) => difference(i) > 0).map((i) => [difference(i), i]).sort((a, b) => b[0] - a[0]).map(([, i]) => i)],
+  held: ["held", () => rowsOf((i) => call[i] === HELD)],
 };
-function rows(test) {
+function rowsOf(test) {
   const found = [];
   for (let i = 0; i < facts.n; i++) if (test(i)) found.push(i);
   return found;
@@ -640,7 +686,7 @@ function walk(step) {
 
 function boxed() {
   const { panel, t0, t1, w0, w1 } = state.box, plane = panel.plane;
-  return rows((i) => i >= plane.first && i < plane.first + plane.count && column.tick[i] + 0.5 >= t0 && column.tick[i] + 0.5 <= t1 &&
+  return rowsOf((i) => i >= plane.first && i < plane.first + plane.count && column.tick[i] + 0.5 >= t0 && column.tick[i] + 0.5 <= t1 &&
     column.wire[i] + 0.5 >= w0 && column.wire[i] + 0.5 <= w1);
 }
 
@@ -661,12 +707,14 @@ function tellBox() {
 
 function csv(list) {
   const quoted = (text) => (/[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
-  const head = ["run", "subrun", "event", "hit_id", "cryostat", "tpc", "plane", "wire", "tick", ...labels.map((l) => quoted(l.name)), "status", "called",
+  const head = ["run", "subrun", "event", "hit_id", "cryostat", "tpc", "plane", "wire", "tick",
+    ...outputs.flatMap(({ name }) => [...labels.map((l) => l.name), "status", "called"].map((text) => quoted(text + (isPair() ? " " + name : "")))),
     ...(column.truth ? ["truth"] : [])];
   return [head, ...list.map((i) => {
     const plane = planeOf(i) || {};
     return [...facts.event.split(":"), column.id[i], plane.cryostat, plane.tpc, plane.plane, column.wire[i], digits(column.tick[i] + (facts.firstTick || 0)),
-      ...column.score.map((s) => Number(s[i].toPrecision(9))), quoted(statuses[column.status[i]] || ""), quoted(nameOfLabel(call[i])),
+      ...outputs.flatMap(({ score, status, call }) => [...score.map((s) => Number(s[i].toPrecision(9))),
+        quoted(status[i] === LACKS ? "lacking" : statuses[status[i]] || ""), quoted(nameOfLabel(call[i]))]),
       ...(column.truth ? [column.truth[i] < labels.length ? quoted(nameOfLabel(column.truth[i])) : ""] : [])];
   })].map((row) => row.join(",")).join("\n") + "\n";
 }
@@ -758,7 +806,7 @@ const KEYS = {
   "-": () => each((p, k) => zoom(p, p.x + p.width / 2, p.y + p.height / 2, k ? 1 : 4 / 3, 4 / 3)),
   "0": home, n: () => walk(1), p: () => walk(-1), "]": () => chooseTpc(state.tpc + 1), "[": () => chooseTpc(state.tpc - 1),
   l: () => { const all = [...element.layers.children].map((b) => b.dataset.layer); setLayer(all[(all.indexOf(state.layer) + 1) % all.length]); },
-  c: () => element.charge.click(), Escape: () => { state.box = null; element.box.replaceChildren(); pin(-1); },
+  b: () => isPair() && setOutput(1 - state.output), c: () => element.charge.click(), Escape: () => { state.box = null; element.box.replaceChildren(); pin(-1); },
 };
 KEYS["="] = KEYS["+"];
 const each = (what) => view.panels.forEach(what);
@@ -774,11 +822,15 @@ function onKey(event) {
 // ---- the page --------------------------------------------------------------------------------------------------------
 
 function build() {
-  const layers = [["call", "call"], ["score", "score"], ...(column.truth ? [["truth", "truth"], ["wrong", "wrong only"]] : []), ["charge", "charge"]];
+  const layers = [["call", "call"], ["score", "score"], ...(column.truth ? [["truth", "truth"], ["wrong", "wrong only"]] : []),
+    ...(isPair() ? [["differs", "differs"]] : []), ["charge", "charge"]];
   element.tpc = node("select", { id: "tpc", onchange: (e) => chooseTpc(Number(e.target.value)) }, ...tpcs.map((t, k) =>
     node("option", { value: k }, (t.cryostat ? "cryostat " + t.cryostat + ", " : "") + "TPC " + t.tpc + (facts.n ? ": " + count(t.hits) : ""))));
   element.layers = node("span", { class: "group", role: "group", "aria-label": "what is drawn" }, ...layers.map(([key, text]) =>
     node("button", { type: "button", "data-layer": key, "aria-pressed": key === state.layer, onclick: () => setLayer(key) }, text)));
+  element.outputs = node("span", { class: "group", role: "group", "aria-label": "whose scores" }, ...outputs.map(({ name, path }, k) =>
+    node("button", { type: "button", title: path || "", "aria-pressed": k === 0, onclick: () => setOutput(k) }, name)));
+  element.blink = node("button", { type: "button", "aria-pressed": "false", onclick: setBlink }, "blink");
   element.label = node("select", { class: "hidden", "aria-label": "score of", onchange: (e) => { state.label = Number(e.target.value); repaint(); legend(); } },
     ...labels.map((label, k) => node("option", { value: k }, label.name)));
   element.label.value = state.label;
@@ -788,7 +840,7 @@ function build() {
   element.select = node("button", { type: "button", "aria-pressed": "false", onclick: (e) =>
     e.target.setAttribute("aria-pressed", e.target.getAttribute("aria-pressed") !== "true") }, "select");
   element.walks = node("select", { "aria-label": "walk through", onchange: (e) => { state.walk = e.target.value; element.walked.textContent = ""; } },
-    ...Object.entries(WALKS).filter(([key]) => column.truth || !["worst", "wrong"].includes(key)).map(([key, [text]]) => node("option", { value: key }, text)));
+    ...Object.entries(WALKS).filter(([key]) => (key === "differs" ? isPair() : column.truth || !["worst", "wrong"].includes(key))).map(([key, [text]]) => node("option", { value: key }, text)));
   element.walked = node("span", { class: "faint", role: "status" });
   element.canvas = node("canvas");
   element.over = node("canvas");
@@ -806,6 +858,7 @@ function build() {
   const bar = node("div", { class: "bar" }, node("span", {}, node("label", { for: "tpc" }, facts.n ? facts.rows + " of" : "show"), element.tpc,
     node("button", { type: "button", onclick: home }, "all of it")));
   if (facts.n) bar.append(element.layers, element.label, node("span", {}, element.charge, node("label", { for: "under" }, "charge below")));
+  if (facts.n && isPair()) bar.append(element.outputs, element.blink);
   if (facts.n && hasCut) bar.append(node("span", {}, node("label", { for: "least" }, labels[facts.sigmoid].name + " from"), element.slider, element.number));
   if (facts.n) bar.append(node("span", {}, element.walks, node("button", { type: "button", "aria-label": "the one before", onclick: () => walk(-1) }, "\u25c0 p"),
     node("button", { type: "button", "aria-label": "the next one", onclick: () => walk(1) }, "n \u25b6"), element.walked), element.select);
@@ -819,7 +872,7 @@ function build() {
 
 function help() {
   const lines = [["wheel, pinch, + -", "zoom; with Shift ticks alone, with Alt wires"], ["drag, arrows", "move"], ["Shift and drag", "select hits"],
-    ["0", "all of the planes"], ["n p", "walk through the list"], ["[ ]", "the TPC before, the next"], ["l", "next layer"], ["c", "charge below"], ["Esc", "nothing pinned"]];
+    ["0", "all of the planes"], ["n p", "walk through the list"], ["[ ]", "the TPC before, the next"], ["l", "next layer"], ...(isPair() ? [["b", "the other output"]] : []), ["c", "charge below"], ["Esc", "nothing pinned"]];
   return node("details", {}, node("summary", {}, "Keys"), node("table", {}, node("caption", {}, "Keys and gestures"), node("tbody", {}, ...lines.map(([key, text]) =>
     node("tr", {}, node("th", { scope: "row" }, node("kbd", {}, key)), node("td", {}, text))))));
 }
@@ -831,12 +884,14 @@ function start() {
   order = new Uint32Array(facts.n);
   build();
   dress();
-  callAll();
+  outputs.forEach(callAll);
+  ({ call, best } = outputs[0]);
   const fullest = tpcs.reduce((most, t, k) => (t.hits > tpcs[most].hits ? k : most), 0);
   const drawn = tpcs.findIndex((t) => t.planes.some((p) => document.getElementById(p.charge)));
   const rowOfHit = facts.hit === "" ? -1 : column.id.indexOf(Number(facts.hit));
   chooseTpc(tpcs[fullest].planes.some((p) => document.getElementById(p.charge)) || drawn < 0 ? fullest : drawn);
-  if (column.truth === null) state.walk = "unsure";
+  state.walk = isPair() ? "differs" : column.truth ? "worst" : "unsure";
+  element.walks.value = state.walk;
   if (facts.n) setLeast(state.least);
   setLayer(state.layer);
   if (rowOfHit >= 0) pin(rowOfHit, "go");

@@ -315,6 +315,10 @@ static wm_fault_t write_head (const wm_show_t *show, FILE *out, wm_error_t *erro
     wm_page_table (out, NULL);
     fputs ("<tr><th>Scores</th>", out);
     wm_page_put (out, "td", "%s", show->path);
+    if (show->against) {
+        fputs ("</tr><tr><th>Compared with</th>", out);
+        wm_page_put (out, "td", "%s", show->against);
+    }
     if (*show->input) {
         fputs ("</tr><tr><th>Input</th>", out);
         wm_page_put (out, "td", "%s", show->input);
@@ -384,7 +388,7 @@ static void write_hit (const wm_show_t *show, FILE *out)
         wm_page_put (out, "th", "%s", show->scores.label[k]);
         wm_page_put (out, "td class=\"n\"", "%.7g", wm_show_score (show, k, hit->row));
         if (show->against)
-            wm_page_put (out, "td class=\"n\"", "%.7g", show->other[k]);
+            wm_page_put (out, "td class=\"n\"", "%.7g", wm_show_other (show, k, hit->row));
         fputs (show->truth && show->truth[hit->row] == (int32_t) k ? "<td>truth</td></tr>\n"
                                                                    : "<td></td></tr>\n",
                out);

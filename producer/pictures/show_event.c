@@ -118,55 +118,63 @@ static wm_fault_t open_input (wm_show_t *self, wm_error_t *error)
 
 /* ---- the worst hit --------------------------------------------------------------------------- */
 
-/* The largest difference of two rows that both scored, -1: one did not; as compare has it.  */
-static double difference (const wm_scores_t *a, uint32_t row_a, const wm_scores_t *b,
-                          uint32_t row_b)
+/* The largest difference of a row's scores in both outputs, -1: one did not score the hit; as
+   compare has it.  */
+static double difference (const wm_show_t *self, uint32_t row)
 {
+    const uint32_t match = self->match[row];
     double largest = 0;
-    if (a->status[row_a] != WM_HIT_SCORED || b->status[row_b] != WM_HIT_SCORED)
+    if (match == UINT32_MAX || self->scores.status[row] != WM_HIT_SCORED ||
+        self->other.status[match] != WM_HIT_SCORED)
         return -1;
-    for (uint32_t k = 0; k < a->n_label; k++) {
-        const double of_a = (double) a->score[(size_t) k * a->n_row_max + row_a],
-                     of_b = (double) b->score[(size_t) k * b->n_row_max + row_b];
-        largest = fmax (largest, fabs (of_a - of_b) / fmax (1, fabs (of_a)));
+    for (uint32_t k = 0; k < self->scores.n_label; k++) {
+        const double ours = wm_show_score (self, k, row);
+        largest =
+            fmax (largest, fabs (ours - wm_show_other (self, k, row)) / fmax (1, fabs (ours)));
     }
     return largest;
 }
 
-/* The row that differs most from another output; UINT32_MAX: no hit was scored in both.  */
-static wm_fault_t worst_against (wm_show_t *self, uint32_t *row, wm_error_t *error)
+/* Reads the other output, and finds the same hits in it by their identity.  */
+static wm_fault_t read_other (wm_show_t *self, wm_error_t *error)
 {
-    const wm_scores_t *ours = &self->scores;
-    wm_scores_t other = { .n_label = ours->n_label }, sorted = { .n_row = ours->n_row };
-    double worst = -1;
-    memcpy (other.label, ours->label, sizeof other.label);
-    sorted.key = malloc (ours->n_row * sizeof *sorted.key);
-    wm_fault_t fault = sorted.key
-                           ? wm_scores_read (&other, &self->against, 1, NULL, error)
-                           : wm_fault (error, WM_EHOST, "out of memory for %u rows", ours->n_row);
+    const uint32_t n = self->scores.n_row;
+    wm_scores_t *other = &self->other, sorted = { .n_row = n };
+    other->n_label = self->scores.n_label;
+    memcpy (other->label, self->scores.label, sizeof other->label);
+    sorted.key = malloc (n * sizeof *sorted.key);
+    self->match = malloc (n * sizeof *self->match);
+    wm_fault_t fault = sorted.key && self->match
+                           ? wm_scores_read (other, &self->against, 1, NULL, error)
+                           : wm_fault (error, WM_EHOST, "out of memory for %u rows", n);
     if (!fault) {
-        memcpy (sorted.key, ours->key, ours->n_row * sizeof *sorted.key);
+        memset (self->match, 0xff, n * sizeof *self->match);
+        memcpy (sorted.key, self->scores.key, n * sizeof *sorted.key);
         wm_scores_sort (&sorted);
-        wm_scores_sort (&other);
+        wm_scores_sort (other);
     }
-    for (uint32_t i = 0, j = 0; i < sorted.n_row && j < other.n_row && !fault;) {
-        const int order = wm_scores_order (&sorted.key[i], &other.key[j]);
-        if (!order) {
-            const double d = difference (ours, sorted.key[i].at, &other, other.key[j].at);
-            if (d > worst) {
-                *row = sorted.key[i].at;
-                for (uint32_t k = 0; k < ours->n_label; k++)
-                    self->other[k] =
-                        (double) other.score[(size_t) k * other.n_row_max + other.key[j].at];
-                worst = d;
-            }
-        }
+    for (uint32_t i = 0, j = 0; i < n && j < other->n_row && !fault;) {
+        const int order = wm_scores_order (&sorted.key[i], &other->key[j]);
+        if (!order)
+            self->match[sorted.key[i].at] = other->key[j].at;
         i += order <= 0;
         j += order >= 0;
     }
     free (sorted.key);
-    wm_scores_clear (&other);
     return fault;
+}
+
+/* The row that differs most from the other output; UINT32_MAX: no hit was scored in both.  */
+static uint32_t worst_against (const wm_show_t *self)
+{
+    uint32_t row = UINT32_MAX;
+    double worst = -1;
+    for (uint32_t i = 0; i < self->scores.n_row; i++) {
+        const double d = difference (self, i);
+        row = d > worst ? i : row;
+        worst = fmax (worst, d);
+    }
+    return row;
 }
 
 /* The row whose truth has the lowest score; UINT32_MAX: there is none.  */
@@ -198,9 +206,10 @@ static wm_fault_t choose_row (wm_show_t *self, uint32_t *row, wm_error_t *error)
     const int n_id = self->has_hit ? 4 : self->has_event ? 3 : 0;
     wm_fault_t fault = WM_OK;
     *row = UINT32_MAX;
-    if (self->is_worst)
-        fault =
-            self->against ? worst_against (self, row, error) : worst_of_truth (self, row, error);
+    if (self->is_worst && self->against)
+        *row = worst_against (self);
+    else if (self->is_worst)
+        fault = worst_of_truth (self, row, error);
     for (uint32_t i = 0; i < s->n_row && !self->is_worst && *row == UINT32_MAX; i++)
         if (!n_id || !memcmp (s->key[i].id, self->id, (size_t) n_id * sizeof *self->id))
             *row = i;
@@ -294,6 +303,8 @@ wm_fault_t wm_show_read (wm_show_t *self, wm_error_t *error)
     fault = open_input (self, error);
     if (!fault)
         fault = read_truth (self, error);
+    if (!fault && self->against)
+        fault = read_other (self, error);
     return fault ? fault : choose (self, error);
 }
 
@@ -475,9 +486,9 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
         return wm_args_refuse (args, "--hit names its event; leave out --event and --worst");
     if (event && self->is_worst)
         return wm_args_refuse (args, "--worst chooses the event; leave out --event");
-    if (self->against && !self->is_worst)
-        return wm_args_refuse (args,
-                               "--against is for --worst; wiremill compare lists differences");
+    if (self->against && !self->is_worst && self->kind != WM_SHOW_HTML)
+        return wm_args_refuse (args, "--against is for --worst and for pages (FILE.html); wiremill "
+                                     "compare lists differences");
     if (zoom && !take_zoom (zoom, self->zoom))
         return wm_args_refuse (
             args, "--zoom takes WIRE:WIRE,TICK:TICK, as 100:300,2000:4000, not '%s'", zoom);

@@ -28,7 +28,7 @@ typedef struct {
     int64_t id[4];                /* run, subrun, event, hit_id */
     int64_t cryostat, tpc, plane; /* -1: any */
     double zoom[4];               /* wires from, to; ticks from, to */
-    const char *against;          /* another output, for the worst hit; NULL: the truth */
+    const char *against;          /* another output, NULL: none, and the worst is that of truth */
     const char *score;            /* colour by this score alone; NULL: by what hits are called */
 
     /* what was read */
@@ -39,8 +39,9 @@ typedef struct {
     int32_t *truth; /* (scores.n_row), or NULL; a label's place, -1: none of them */
     wm_reader_t *reader;
     wm_event_t event;
-    double other[WM_SCORES_LABELS_MAX]; /* scores of that output for the worst hit */
-    uint32_t hit;                       /* of the event; UINT32_MAX: none asked for */
+    wm_scores_t other; /* rows of `against` */
+    uint32_t *match;   /* (scores.n_row) rows of `other` of the same hits, UINT32_MAX: none */
+    uint32_t hit;      /* of the event; UINT32_MAX: none asked for */
 } wm_show_t;
 
 /* The picture of an output; the exit code.  */
@@ -75,5 +76,8 @@ double wm_show_trigger (const wm_show_t *self);
 /* Returns what a row's hit is called (wm_call_rule.h); n_label: it is held.  */
 uint32_t wm_show_label (const wm_show_t *self, uint32_t row);
 double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row);
+
+/* Returns the score of the same hit in the other output; NaN: it lacks the hit.  */
+double wm_show_other (const wm_show_t *self, uint32_t k, uint32_t row);
 
 #endif

@@ -134,10 +134,10 @@ wm_fault_t wm_show_image (wm_show_t *show, wm_h5_t *file, wm_error_t *error)
     frame_t frame = { .show = show, .file = file };
     wm_event_t *event = &show->event;
     show->hit = UINT32_MAX;
-    if (show->has_hit || show->is_worst)
+    if (show->has_hit || show->is_worst || show->against)
         return wm_fault (
             error, WM_EUSAGE,
-            "%.300s: images of planes, which have no hits: leave out --hit and --worst",
+            "%.300s: images of planes, which have no hits: leave out --hit, --worst and --against",
             show->path);
     wm_h5_names (file, "/", take_frame, &frame);
     if (!*frame.name)

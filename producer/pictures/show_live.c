@@ -62,6 +62,10 @@ static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
              event->run, event->subrun, event->event, n, event->n_tick, show->spec.patch_wire,
              show->spec.patch_bin, show->spec.drift_window, show->call.sigmoid);
     put (out, "rows", show->spec.points == WM_POINTS_WINDOWS ? "windows" : "hits");
+    if (show->against) {
+        put (out, "a", show->path);
+        put (out, "b", show->against);
+    }
     put (out, "file", slash ? slash + 1 : show->path);
     put (out, "hit", mark);
     put_number (out, "least", show->call.least);
@@ -160,6 +164,24 @@ static void write_places (const wm_show_t *show, const uint32_t *order, void *sp
         write_array (out, "truth", 0, space, n);
 }
 
+/* Status and scores of the same hits in the other output.  */
+static void write_other (const wm_show_t *show, const uint32_t *order, void *space, FILE *out)
+{
+    const uint32_t n = show->event.n_hit;
+    float *real = space;
+    uint8_t *byte = space;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t match = show->match[show->event.hit[order[i]].row];
+        byte[i] = match == UINT32_MAX ? UINT8_MAX : show->other.status[match];
+    }
+    write_array (out, "status", 1, space, n);
+    for (uint32_t k = 0; k < show->scores.n_label; k++) {
+        for (uint32_t i = 0; i < n; i++)
+            real[i] = (float) wm_show_other (show, k, show->event.hit[order[i]].row);
+        write_array (out, "other", k, real, n * sizeof *real);
+    }
+}
+
 static void write_all (const wm_show_t *show, const uint32_t *first, const uint32_t *order,
                        void *space, FILE *out)
 {
@@ -175,6 +197,8 @@ static void write_all (const wm_show_t *show, const uint32_t *first, const uint3
             real[i] = (float) wm_show_score (show, k, show->event.hit[order[i]].row);
         write_array (out, "score", k, real, n * sizeof *real);
     }
+    if (show->against && n)
+        write_other (show, order, space, out);
 }
 
 wm_fault_t wm_show_live (const wm_show_t *show, FILE *out, wm_error_t *error)

@@ -10,6 +10,13 @@ double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row)
     return (double) self->scores.score[(size_t) k * self->scores.n_row_max + row];
 }
 
+double wm_show_other (const wm_show_t *self, uint32_t k, uint32_t row)
+{
+    const size_t match = self->match[row];
+    return match == UINT32_MAX ? (double) NAN
+                               : self->other.score[(size_t) k * self->other.n_row_max + match];
+}
+
 uint32_t wm_show_label (const wm_show_t *self, uint32_t row)
 {
     return self->scores.status[row] == WM_HIT_SCORED

@@ -96,9 +96,104 @@ print("quiet")
 with open(steps, "w") as out:
     json.dump(len(order), out)
 PYTHON
+cat >"$work/both.py" <<'PYTHON'
+"""both.py - make SCORES OTHER: the same hits in another order, some with other scores, some held, two with another identity
+look SCORES OTHER PAGE EVENTS: the page has both by identity; steps for browser.py with what it must show"""
+import base64, re, shutil, sys
+import h5py, numpy as np
+
+task, scores, other = sys.argv[1:4]
+LABELS = ["track", "em", "none", "michel"]
+if task == "make":
+    shutil.copy(scores, other)
+    random = np.random.default_rng(4)
+    with h5py.File(other, "r+") as f:
+        t = f["emtrkmichel"]
+        n = len(t["run"])
+        t["status"][[20, 21, 22]] = 5
+        t["run"][[30, 31]] = 9
+        for name in LABELS:
+            t[name][100:400] = np.clip(t[name][100:400] + random.uniform(-0.8, 0.8, 300).astype("f4"), 0, 1)
+        order = random.permutation(n)
+        for name in t:
+            t[name][:] = t[name][:][order]
+    sys.exit()
+page = open(sys.argv[4], encoding="utf-8").read()
+
+def table(path):
+    with h5py.File(path) as f:
+        return {name: f["emtrkmichel"][name][:] for name in f["emtrkmichel"]}
+
+def column(name, kind):
+    return np.frombuffer(base64.b64decode(re.search(r'id="a-%s">([^<]*)<' % name, page)[1], validate=True), kind)
+
+a, b = table(scores), table(other)
+keys = lambda t: list(zip(*(t[name].tolist() for name in ("run", "subrun", "event", "hit_id"))))
+at = {key: row for row, key in enumerate(keys(b))}
+order = np.lexsort((np.arange(len(a["tpc"])), a["plane"], a["tpc"], a["cryostat"]))
+match = np.array([at.get(key, -1) for key in keys(a)])[order]
+lacks = match < 0
+assert lacks.sum() == 2, lacks.sum()
+status = column("status-1", "u1")
+assert (status == np.where(lacks, 255, b["status"][match])).all()
+B = np.stack([column("other-%d" % k, "<f4") for k in range(4)])
+for k, name in enumerate(LABELS):
+    assert (B[k].view("<u4")[~lacks] == b[name][match[~lacks]].view("<u4")).all(), name
+    assert np.isnan(B[k][lacks]).all()
+A = np.stack([a[name][order] for name in LABELS])
+
+def called(score, scored):
+    return np.where(~scored, 255, np.where(score[3] >= 0.5, 3, score[:3].argmax(0)))
+
+both = (a["status"][order] == 0) & (status == 0)
+of_a, of_b = called(A, a["status"][order] == 0), called(B, (status == 0) & ~lacks)
+d = np.where(both, (np.abs(A.astype(float) - B) / np.maximum(1, np.abs(A.astype(float)))).max(0), -1)
+most, gone, n = int(d.argmax()), int(np.flatnonzero(lacks)[0]), int((of_a != of_b).sum())
+assert n > 20 and d[most] > 0.1, n
+with h5py.File(sys.argv[5]) as g:
+    truth = g["hit_table/truth"][:].squeeze()[order]
+name = lambda i: "1:1:1:%d" % a["hit_id"][order[i]]
+print("until planes.some((p) => p.level)\nquiet\ntrue state.walk === 'differs' && state.output === 0")
+print("true element.rates.querySelector('#otherwise').textContent === '%d of %s are called otherwise in B.'" % (n, format(len(order), ",")))
+for o, (of, score) in enumerate(((of_a, A), (of_b, B))):
+    for k in range(4):
+        right = ((of == k) & (truth == k)).sum()
+        is_k, as_k = ((truth == k) & (of != 255)).sum(), ((of == k) & (truth >= 0)).sum()
+        print("true [...element.rates.querySelectorAll('tbody tr')].some((r) => r.cells[0].textContent === '%s %s' && r.cells[1].textContent === (%d).toLocaleString('en') && "
+              "r.cells[2].textContent === (%d).toLocaleString('en') && r.cells[3].textContent === share(%d, %d) && r.cells[4].textContent === share(%d, %d))"
+              % (LABELS[k], "AB"[o], is_k, as_k, right, is_k, right, as_k))
+print("key n\nuntil location.hash === '#%s'" % name(most))
+bars = "[...document.querySelectorAll('.score b')]"
+for k in range(4):
+    for o, value in enumerate((A[k][most], B[k][most])):
+        i = 2 * k + o
+        print("true document.querySelectorAll('.score span')[%d].textContent === '%s %s'" % (2 * i, LABELS[k], "AB"[o]))
+        print("true Math.abs(Number(document.querySelectorAll('.score span')[%d].textContent) - %r) < 1e-6" % (2 * i + 1, float(value)))
+        print("true Math.abs(parseFloat(%s[%d].style.width) - %r) < 0.01" % (bars, i, 100 * max(0, min(1, float(value)))))
+print("true Math.abs(Number(document.querySelector('#difference').textContent.split(': ')[1]) - %r) < 1e-6" % float(d[most]))
+verdict = lambda k: "held" if k == 255 else "called " + LABELS[k]
+print("true document.querySelector('#verdict').textContent.startsWith('A: %s; B: %s')" % (verdict(of_a[most]), verdict(of_b[most])))
+for key, of in (("", of_a), ("b", of_b), ("b", of_a), ("b", of_b)):
+    print(("key b\n" if key else "") + "true state.output === %d" % (of is of_b))
+    print("true [%s].every((k, i) => call[i] === k) && document.querySelector('#output').textContent[0] === '%s'" % (",".join(map(str, of)), "AB"[of is of_b]))
+    print("true paint[%d] === %s" % (most, "theme.label[%d]" % of[most]))
+print("true document.querySelector('[aria-label=\"whose scores\"] [aria-pressed=true]').textContent === 'B'")
+print("true setLayer('differs') || paint.filter(Boolean).length === %d" % n)
+print("true (() => { const drawn = [%s]; return drawn.every((i) => paint[i]); })()" % ",".join(map(str, np.flatnonzero(of_a != of_b))))
+print("true pin(%d, 'go') || document.querySelector('#verdict').textContent.includes('B: not in this output')" % gone)
+print("true element.legend.textContent.includes('held, or not in B') && csv([%d]).includes(',lacking,held,')" % gone)
+print("true setBlink() || state.blink !== 0\nuntil state.output === 0\nuntil state.output === 1\ntrue setBlink() || state.blink === 0")
+print("quiet")
+PYTHON
 show () { keep "$bin/wiremill" show "$scores" "$@"; }
 page () { show --output "$work/e.html" && $python "$work/look.py" "$work/a<b>.h5" "$scores" "$work/e.html" "$work/n" >"$work/steps"; }
 ok "identity, place, scores, truth and status of each hit are on the page to the last bit" page
+both () # a page of two outputs, and steps for it
+{
+    $python "$work/both.py" make "$scores" "$work/b.scores.h5" && show --against "$work/b.scores.h5" --output "$work/b.html" &&
+        $python "$work/both.py" look "$scores" "$work/b.scores.h5" "$work/b.html" "$work/a<b>.h5" >"$work/steps-b"
+}
+ok "with --against, status and scores of the same hits of the other output, too; a hit that it lacks has none" both
 syntax () { node --check producer/pictures/event.js; }
 if command -v node >/dev/null; then ok "the script's syntax" syntax; fi
 
@@ -108,9 +203,11 @@ elif ! command -v chromium >/dev/null; then
     skip "chromium is not installed (make deps-browser)"
     done_testing
 fi
-browser () { $python tests/e2e/browser.py "file://$work/e.html" >"$work/said" 2>&1 || { cat "$work/said"; return 1; }; }
+browser () { $python tests/e2e/browser.py "file://$work/${page:-e.html}" >"$work/said" 2>&1 || { cat "$work/said"; return 1; }; }
 used () { browser <"$work/steps"; }
 ok "in Chromium: hover, click, keys, walks, links, zoom, selection and layers" used
+switched () { [ -s "$work/steps-b" ] && page=b.html browser <"$work/steps-b"; }
+ok "... of two outputs: b switches, hover has both scores, the layer and the walk of what differs, rates of both" switched
 rated () # threshold...: the table is that of wiremill truth
 {
     local least
