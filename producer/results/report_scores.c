@@ -279,7 +279,8 @@ static bool fit (const sample_t *self, uint32_t label, wm_svg_axis_t *axis)
 static void draw_label (const sample_t *self, uint32_t label, FILE *out)
 {
     static uint64_t count[PLANES_MAX][BINS];
-    static const char *const colour[PLANES_MAX] = { "#0b5fb4", "#c62828", "#eeb000", "#8a8a8a" };
+    /* not of a label (wm_svg_colour), and seen on white and on black */
+    static const char *const colour[PLANES_MAX] = { "#00897b", "#a24bc4", "#9c6428", "#7d8a00" };
     char title[96], name[PLANES_MAX][32];
     wm_svg_entry_t entry[PLANES_MAX];
     uint64_t most = 10;

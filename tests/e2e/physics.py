@@ -47,16 +47,21 @@ def calibration(is_it, score):
     assert np.allclose([b[3] for b in bins], other[0]) and np.allclose([b[2] for b in bins], other[1])
     return bins
 
+def drawing(source, title):
+    return next(s for s in re.findall(r"<svg.*?</svg>", source, re.S) if f"<title>{title}</title>" in s)
+
 def curve(source, title, nth):
     """The points (share of the width, share of the height) of a picture's nth line."""
-    svg = next(s for s in re.findall(r"<svg.*?</svg>", source, re.S) if f"<title>{title}</title>" in s)
-    paths = [p.get("d") for p in xml.fromstring(svg) if p.tag.endswith("path")]
+    paths = [p.get("d") for p in xml.fromstring(drawing(source, title)) if p.tag.endswith("path")]
     frame = [float(v) for v in re.findall(r"[\d.]+", paths[-1])]  # left, top, right, bottom, left
     lines = [[tuple(map(float, q.split())) for q in re.split("[ML]", p)[1:]] for p in paths if re.fullmatch(r"M[\d. ]+(L[\d. ]+)+", p)]
     return np.array([((x - frame[0]) / (frame[2] - frame[0]), (frame[3] - y) / (frame[3] - frame[1])) for x, y in lines[nth]])
 
 def truth(name, said, folder, *stems):
     d, rows = page(name)
+    used = lambda title: set(re.findall(r'(?:stroke|fill)="(#\w+)"', drawing(d["source"], title)))
+    labels = {"#0b5fb4", "#c62828", "#eeb000", "#8a8a8a"}
+    assert labels <= used("ROC") and not labels & used("Scores of track"), (used("ROC"), used("Scores of track"))
     t, s = joined(folder, stems)
     called = np.where(s[:, 3] >= 0.5, 3, s[:, :3].argmax(1))
     other = json.load(open(said))  # wiremill truth --json
