@@ -74,7 +74,9 @@ static void show_cells (char cell[CELLS][CELL_BYTES], int rate_width, wm_style_t
     while (end && line[end - 1] == ' ')
         end--;
     line[end] = 0;
-    const char *state = style == WM_PLAIN ? NULL : strstr (line, cell[1]);
+    const size_t name = strlen (cell[0]); /* may have the word, too */
+    const char *state =
+        style == WM_PLAIN || (size_t) end < name ? NULL : strstr (line + name, cell[1]);
     const int before = state ? (int) (state - line) : end;
     printf ("%.*s", before, line);
     if (state)

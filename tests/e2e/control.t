@@ -98,6 +98,9 @@ ok "... and so is the status that was watched, without escape codes in a file" w
 colors () # a terminal has them, unless it is not to
 {
     local green=$(printf '\033[32mfinished\033[0m')
+    cp -r "$out.wiremill" "$work/finished.wiremill" # a name that has the word is plain
+    env -u NO_COLOR TERM=xterm script -qec "$bin/wiremill status $work/finished.wiremill" /dev/null | grep -F "$green" |
+        grep -q '^finished ' || return 1
     env -u NO_COLOR TERM=xterm script -qec "$bin/wiremill status $out" /dev/null | grep -qF "$green" &&
         NO_COLOR=1 TERM=xterm script -qec "$bin/wiremill status $out" /dev/null | grep -q "out *finished " &&
         refused 2 'its inputs once' "$bin/wiremill" status --watch --files "$out" &&
