@@ -69,8 +69,8 @@ static int open_site (void)
     return has_screen && !strchr (site, '\'') && system (command) ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }
 
-/* Where the page of this name lies, in small letters. A name with a folder is found in "" only, so each
-   page has both names.  */
+/* Where the page of this name lies, in small letters. A name with a folder is found in "" only, so
+   each page has both names.  */
 static bool page_path (char path[PATH_MAX], const char *lower)
 {
     char name[256];
