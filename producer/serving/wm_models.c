@@ -6,6 +6,7 @@
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_process.h"
 #include "schema/base/wm_text.h"
 #include "schema/wm_limits.h"
 
@@ -558,6 +559,7 @@ bool wm_models_lacks_gpu (const wm_models_t *self)
     int status = 0;
     const pid_t pid = needs_gpu (self) ? fork () : -1;
     if (pid == 0) {
+        wm_process_name ("wm-driver");
         alarm (DRIVER_S);
         const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
         if (driver.state != WM_DRIVER_GOOD)

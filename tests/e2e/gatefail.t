@@ -118,8 +118,10 @@ LD_LIBRARY_PATH=$work/driver
 CUDA_VISIBLE_DEVICES='' ok "GPUs that are hidden" no_gpu "shows no GPU: CUDA_VISIBLE_DEVICES is ''" --device cuda:0
 
 # The engine cannot run: the reason is the worker's, not the summary of its end.
-export WM_CUDA_SO=$work/no.so WM_FAKE_DRIVER=12040,1,0
+export WM_CUDA_SO=$work/no.so WM_FAKE_DRIVER=12040,1,0 WM_FAILPOINT=wm-driver:1:$work/driver.died
 start --model "m=$work/m.onnx" --engine cuda || bail "no gateway"
+unset WM_FAILPOINT
+ok "the process that asks the driver is killed: the gateway goes on" test -e "$work/driver.died"
 ok "no such engine: the index tells why" until_true 60 state 'UNAVAILABLE.*the engine cuda cannot run here'
 gone () { ! kill -0 $gateway 2>/dev/null; }
 given_up () { until_true 60 gone && exits 5 wait $gateway && grep -q "$1" "$work/log" && grep -q 'none of its models can be loaded, for the reasons above, so it ends' "$work/log"; } # pattern

@@ -79,6 +79,6 @@ begin later $(($(stat -c %s "$model") + 16 * 1048576)) && until_true 120 ready |
 ok "it is ready, and answers" ask
 fallocate -l $(($(df --output=avail -B1 "$disk" | tail -n 1) - 65536)) "$disk/rest"
 kill -9 "$(pgrep -f "^wiremill-broker .*$disk/")"
-tells "no room for the next broker" ".*wiremill-broker: disk full at $disk/state/0/c/[^ ]*: waiting; free some space there"
+tells "no room for the next broker" ".*broker: disk full at $disk/state/0/c/[^ ]*: waiting; free some space there"
 goes_on
 done_testing

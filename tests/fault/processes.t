@@ -166,6 +166,7 @@ by_file () # NAME=VALUE...: a campaign of parts; $broker, $produce
     "$bin/wiremill" broker --model "$model.wmm" --output "$work/parts" --batch-hits 128 --listen "ipc://$work/p" >>"$work/words.broker" 2>&1 &
     broker=$!
     until_true 60 test -e "$work/parts$beside/endpoint.json" || return 1
+    [ -z "$paused" ] || "$bin/wiremill" pause "$work/parts" || return 1
     "$bin/wiremill" work --broker "ipc://$work/p" --cache "$work/cache" "${slow[@]}" >"$work/words.work" 2>&1 &
     worker=$!
     "${mark[@]}" "$@" "$bin/wiremill" produce --campaign "$work/parts" "$work/one.h5" >"$work/words.produce" 2>&1 &
@@ -194,8 +195,8 @@ turn () # NAME
 }
 turns ()
 {
-    by_file && until_true 60 moves && "$bin/wiremill" pause "$work/parts" || return 1
-    local i
+    local i paused=1
+    by_file || return 1
     for ((i = 1; i <= $(size 2 10 50); i++)); do
         turn $([ $((i % 2)) = 0 ] && echo wm-spare || echo wm-courier) || return 1
     done
