@@ -568,7 +568,8 @@ function ratings() {
   told.replaceChildren(table(column.truth ? ["label", "true", "called", "found", "right"] : ["label", "called"],
     rows.sort((a, b) => a.at - b.at).map(({ row }) => row),
     (column.truth ? n + " hits with truth and scores" : count(facts.n) + " " + facts.rows) + " of the event"));
-  if (isPair()) told.append(node("p", { id: "otherwise" }, count(rowsOf(differs).length) + " of " + count(facts.n) + " are called otherwise in B."));
+  if (isPair()) told.append(node("p", { id: "otherwise" }, count(rowsOf(differs).length) + " of " + count(facts.n) + " are called otherwise in B." +
+    (facts.extra === "0" ? "" : " B has " + count(Number(facts.extra)) + " more, which A lacks.")));
 }
 
 function legend() {

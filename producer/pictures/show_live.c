@@ -49,6 +49,18 @@ static void write_array (FILE *out, const char *name, uint32_t k, const void *va
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
+/* How many hits of the event the other output has that this one lacks.  */
+static uint32_t count_extra (const wm_show_t *show)
+{
+    const int64_t id[3] = { show->event.run, show->event.subrun, show->event.event };
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < show->other.n_row; i++)
+        n += !memcmp (show->other.key[i].id, id, sizeof id);
+    for (uint32_t i = 0; i < show->event.n_hit; i++)
+        n -= show->match[show->event.hit[i].row] != UINT32_MAX;
+    return n;
+}
+
 static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
 {
     const wm_event_t *event = &show->event;
@@ -65,6 +77,7 @@ static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
     if (show->against) {
         put (out, "a", show->path);
         put (out, "b", show->against);
+        fprintf (out, " data-extra=\"%u\"", count_extra (show));
     }
     put (out, "file", slash ? slash + 1 : show->path);
     put (out, "hit", mark);

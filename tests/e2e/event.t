@@ -97,7 +97,7 @@ with open(steps, "w") as out:
     json.dump(len(order), out)
 PYTHON
 cat >"$work/both.py" <<'PYTHON'
-"""both.py - make SCORES OTHER: the same hits in another order, some with other scores, some held, two with another identity
+"""both.py - make SCORES OTHER: the same hits in another order, some with other scores, some held, two with another identity, one of them in the event
 look SCORES OTHER PAGE EVENTS: the page has both by identity; steps for browser.py with what it must show"""
 import base64, re, shutil, sys
 import h5py, numpy as np
@@ -111,7 +111,7 @@ if task == "make":
         t = f["emtrkmichel"]
         n = len(t["run"])
         t["status"][[20, 21, 22]] = 5
-        t["run"][[30, 31]] = 9
+        t["run"][30], t["hit_id"][31] = 9, 10**6
         for name in LABELS:
             t[name][100:400] = np.clip(t[name][100:400] + random.uniform(-0.8, 0.8, 300).astype("f4"), 0, 1)
         order = random.permutation(n)
@@ -154,7 +154,7 @@ with h5py.File(sys.argv[5]) as g:
     truth = g["hit_table/truth"][:].squeeze()[order]
 name = lambda i: "1:1:1:%d" % a["hit_id"][order[i]]
 print("until planes.some((p) => p.level)\nquiet\ntrue state.walk === 'differs' && state.output === 0")
-print("true element.rates.querySelector('#otherwise').textContent === '%d of %s are called otherwise in B.'" % (n, format(len(order), ",")))
+print("true element.rates.querySelector('#otherwise').textContent === '%d of %s are called otherwise in B. B has 1 more, which A lacks.'" % (n, format(len(order), ",")))
 for o, (of, score) in enumerate(((of_a, A), (of_b, B))):
     for k in range(4):
         right = ((of == k) & (truth == k)).sum()
