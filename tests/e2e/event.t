@@ -234,6 +234,8 @@ looked ()
     } | browser
 }
 ok "at three widths, light and dark: what readers of screens need, and contrast" looked
+looked_both () { page=b.html looked; }
+ok "... of two outputs" looked_both
 still () { printf '%s\n' 'scripts off' "true getComputedStyle(document.querySelector('#still')).display === 'block'" "true document.querySelectorAll('#still svg').length >= 6" fit | browser; }
 ok "without scripts the still pictures are there" still
 paper ()
