@@ -187,6 +187,22 @@ static void write_pictures (const char *const *path, size_t n, size_t n_picture,
                      left_out);
 }
 
+static void write_maps (wm_report_outputs_t *outputs, const char *inputs)
+{
+    char *lines = strdup (inputs);
+    uint64_t *hits = calloc (outputs->n, sizeof *hits);
+    outputs->input = calloc (outputs->n, sizeof *outputs->input);
+    if (lines && hits && outputs->input) {
+        wm_report_take_inputs (outputs, lines, outputs->input, hits);
+        if (wm_render_process_copy ("report", wm_report_maps, outputs, stdout))
+            wm_page_put (stdout, "p", "No maps: the process that read the files failed.");
+    }
+    free (outputs->input);
+    outputs->input = NULL;
+    free (hits);
+    free (lines);
+}
+
 static int report_main (const wm_args_t *args)
 {
     static wm_pins_t pins;
@@ -206,6 +222,7 @@ static int report_main (const wm_args_t *args)
         wm_page_put (stdout, "p", "No distributions: the process that read the outputs failed.");
     char *inputs = read_inputs (&outputs);
     if (inputs) {
+        write_maps (&outputs, inputs);
         fflush (stdout);
         wm_report_truth (&outputs, inputs, stdout);
     }

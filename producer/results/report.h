@@ -6,11 +6,14 @@
 #define REPORT_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Which outputs: a child's argument.  */
 typedef struct {
     const char *const *path;
+    const char *
+        *input; /* (n) of wm_report_maps: a file that can be read here; NULL: there is none */
     size_t n;
     size_t hits_max; /* that are read, of all together */
 } wm_report_outputs_t;
@@ -20,9 +23,18 @@ typedef struct {
    rows in pieces that are evenly spaced, so that the same outputs give the same numbers.  */
 int wm_report_scores (void *outputs, FILE *out);
 
+/* A child: writes maps of the mean score by wire and tick from the same hits, of the outputs whose
+   inputs state where hits are.  */
+int wm_report_maps (void *outputs, FILE *out);
+
 /* A child: prints for each output a line: how many hits it has, a space, and the input that it
    states; an empty line: it cannot be read, or states none.  */
 int wm_report_inputs (void *outputs, FILE *out);
+
+/* Takes the inputs of such lines, which are cut at their ends, into input (n) if they can be read
+   here, else NULL; hits (n).  */
+void wm_report_take_inputs (const wm_report_outputs_t *outputs, char *lines, const char **input,
+                            uint64_t *hits);
 
 /* Writes how the scores of outputs agree with the truth of their inputs, if those have one:
    efficiency and purity, confusion, curves, calibration. inputs: the lines of wm_report_inputs.

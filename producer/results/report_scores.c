@@ -2,6 +2,7 @@
    sample of hits that is the same each time.  */
 #include "producer/results/report.h"
 #include "producer/results/report_drift.h"
+#include "producer/results/report_maps.h"
 
 #include "producer/files/wm_call_rule.h"
 #include "producer/files/wm_h5.h"
@@ -34,6 +35,10 @@ typedef struct {
     float *score;        /* (n_label, n_max) */
     int32_t *plane;      /* (n_max) the plane's number, then its place among `number` */
     int32_t *status;     /* (n_max) */
+    int32_t *wire;       /* (n_max) and */
+    float *tick;         /* (n_max) NAN: not known; NULL: they are not read */
+    size_t n_placed;     /* outputs with them, and why the first of the others has none */
+    char no_place[400];
     int32_t number[PLANES_MAX];
     uint32_t n_plane;
     size_t n_file, n_bad;
@@ -70,11 +75,81 @@ static wm_fault_t column_read (const wm_column_t *column, uint64_t n_row, uint64
         return wm_fault (error, WM_EBATCH, "its column %s has another length", column->name);
     for (uint64_t p = 0, done = 0; p < n_piece && !fault && column->data; p++) {
         const uint64_t end = n_take * (p + 1) / n_piece;
-        fault = wm_h5_read (column, p * (n_row / n_piece), end - done, type, (char *) to + done * 4,
-                            error);
+        fault = wm_h5_read (column, p * (n_row / n_piece), end - done, type,
+                            (char *) to + done * (type == WM_H5_I64 ? 8 : 4), error);
         done = end;
     }
     return fault;
+}
+
+/* Reads rows of the first of these columns that a file has in one of these groups.  */
+static wm_fault_t place_read (wm_h5_t *file, const char *const group[], const char *const name[],
+                              uint64_t n_row, uint64_t n, wm_h5_type_t type, void *to,
+                              wm_error_t *error)
+{
+    char path[160];
+    for (size_t g = 0; group[g]; g++)
+        for (size_t i = 0; name[i]; i++) {
+            wm_column_t column = { 0 };
+            snprintf (path, sizeof path, "%s/%s", group[g], name[i]);
+            if (!wm_h5_has (file, path))
+                continue;
+            wm_fault_t fault = wm_h5_column (
+                file, path, type == WM_H5_F32 ? WM_H5_FLOAT : WM_H5_INTEGER, 1, &column, error);
+            if (!fault)
+                fault = column_read (&column, n_row, n, type, to, error);
+            wm_h5_column_close (&column);
+            return fault;
+        }
+    return wm_fault (error, WM_EBATCH, "%.300s: its hits have no %s", wm_h5_path (file), name[0]);
+}
+
+/* Reads where the hits are that were read of an output, its last ones; n_row: that it has. The
+   input must have the same hits in the same order.  */
+static wm_fault_t add_places (sample_t *self, const char *output, const char *input, uint64_t n_row,
+                              uint64_t n, wm_error_t *error)
+{
+    const char *const own[] = { self->table, NULL },
+                      *const table[] = { "hit_table", "chargehits", NULL },
+                      *const id[] = { "hit_id", "key", "ch_id", NULL },
+                      *const wire[] = { "local_wire", "wire", NULL },
+                      *const tick[] = { "local_time", "time", NULL };
+    const size_t first = self->n - n;
+    wm_h5_t *o = wm_h5_open (output, error), *i = o ? wm_h5_open (input, error) : NULL;
+    int64_t *of[2] = { malloc ((n + 1) * sizeof **of), malloc ((n + 1) * sizeof **of) };
+    wm_fault_t fault = o && i ? WM_OK : error->fault;
+    if (!fault && (!of[0] || !of[1]))
+        fault = wm_fault (error, WM_EHOST, "out of memory for %llu hits", (unsigned long long) n);
+    if (!fault && !(fault = place_read (o, own, id, n_row, n, WM_H5_I64, of[0], error)) &&
+        !(fault = place_read (i, table, id, n_row, n, WM_H5_I64, of[1], error)) &&
+        memcmp (of[0], of[1], n * sizeof **of) != 0)
+        fault = wm_fault (error, WM_EBATCH, "%.300s: it has other hits now", input);
+    if (!fault)
+        fault = place_read (i, table, wire, n_row, n, WM_H5_I32, self->wire + first, error);
+    if (!fault)
+        fault = place_read (i, table, tick, n_row, n, WM_H5_F32, self->tick + first, error);
+    for (size_t k = first; k < self->n && fault; k++)
+        self->tick[k] = NAN;
+    wm_h5_close (&i);
+    wm_h5_close (&o);
+    free (of[0]);
+    free (of[1]);
+    return fault;
+}
+
+static void find_places (sample_t *self, const char *output, const char *input, uint64_t n_row,
+                         uint64_t n)
+{
+    wm_error_t error = { 0 };
+    for (size_t k = self->n - n; k < self->n && !input; k++)
+        self->tick[k] = NAN;
+    const wm_fault_t fault =
+        input ? add_places (self, output, input, n_row, n, &error)
+              : wm_fault (&error, WM_EBATCH, "%.300s: its input cannot be read here", output);
+    self->n_placed += !fault;
+    wm_log_sanitize (error.text);
+    if (fault && !*self->no_place)
+        snprintf (self->no_place, sizeof self->no_place, "%.399s", error.text);
 }
 
 /* Adds at most `n_most` hits of an output.  */
@@ -145,7 +220,12 @@ static wm_fault_t begin (sample_t *self, const wm_report_outputs_t *outputs, wm_
     self->status = malloc (self->n_max * sizeof *self->status);
     self->path = malloc (outputs->n * sizeof *self->path);
     self->end = malloc (outputs->n * sizeof *self->end);
-    return self->score && self->plane && self->status && self->path && self->end
+    if (outputs->input) {
+        self->wire = malloc (self->n_max * sizeof *self->wire);
+        self->tick = malloc (self->n_max * sizeof *self->tick);
+    }
+    return (!outputs->input || (self->wire && self->tick)) && self->score && self->plane &&
+                   self->status && self->path && self->end
                ? WM_OK
                : wm_fault (error, WM_EHOST, "out of memory for %zu hits", self->n_max);
 }
@@ -153,15 +233,20 @@ static wm_fault_t begin (sample_t *self, const wm_report_outputs_t *outputs, wm_
 static wm_fault_t read_all (sample_t *self, const wm_report_outputs_t *outputs, wm_error_t *error)
 {
     wm_fault_t fault = begin (self, outputs, error);
-    for (size_t i = 0; i < outputs->n && !fault; i++)
+    for (size_t i = 0; i < outputs->n && !fault; i++) {
+        const size_t n = self->n, n_all = self->n_all;
         if (!add_output (self, outputs->path[i], self->n_max / outputs->n, error)) {
             self->path[self->n_file - 1] = outputs->path[i];
             self->end[self->n_file - 1] = self->n;
+            if (self->tick)
+                find_places (self, outputs->path[i], outputs->input[i], self->n_all - n_all,
+                             self->n - n);
         } else {
             wm_log_sanitize (error->text);
             if (!self->n_bad++)
                 snprintf (self->why, sizeof self->why, "%.399s", error->text);
         }
+    }
     return fault;
 }
 
@@ -170,6 +255,8 @@ static void clear (sample_t *self)
     free (self->score);
     free (self->plane);
     free (self->status);
+    free (self->wire);
+    free (self->tick);
     free (self->path);
     free (self->end);
 }
@@ -375,5 +462,92 @@ int wm_report_scores (void *outputs_v, FILE *out)
     } else
         write (&sample, outputs, out);
     clear (&sample);
+    return WM_EXIT_OK;
+}
+
+/* ---- maps ------------------------------------------------------------------------------------ */
+
+static bool is_on (const sample_t *self, size_t i, uint32_t plane)
+{
+    return (uint32_t) self->plane[i] == plane && is_scored (self, i) &&
+           isfinite ((double) self->tick[i]);
+}
+
+static wm_report_extent_t extent_of (const sample_t *self, uint32_t plane)
+{
+    wm_report_extent_t e = { INFINITY, -INFINITY, INFINITY, -INFINITY };
+    for (size_t i = 0; i < self->n; i++)
+        if (is_on (self, i, plane)) {
+            e.wire_from = fmin (e.wire_from, self->wire[i]);
+            e.wire_to = fmax (e.wire_to, self->wire[i] + 1.);
+            e.tick_from = fmin (e.tick_from, floor ((double) self->tick[i]));
+            e.tick_to = fmax (e.tick_to, floor ((double) self->tick[i]) + 1);
+        }
+    return e;
+}
+
+static void draw_maps (const sample_t *self, uint32_t label, FILE *out)
+{
+    static wm_report_map_t map;
+    char plane[32];
+    wm_page_pictures (out);
+    for (uint32_t p = 0; p < self->n_plane; p++) {
+        memset (&map, 0, sizeof map);
+        map.label = self->labels.label[label];
+        map.plane = plane_name (self, p, plane);
+        map.extent = extent_of (self, p);
+        for (size_t i = 0; i < self->n; i++)
+            if (is_on (self, i, p))
+                wm_report_map_add (&map, self->wire[i], (double) self->tick[i],
+                                   score_of (self, label, i));
+        wm_report_map_draw (&map, out);
+    }
+    wm_page_pictures_end (out);
+}
+
+static void write_maps (sample_t *self, FILE *out)
+{
+    const uint32_t n = self->labels.n_label < 16 ? self->labels.n_label : 16;
+    fputs ("<h3>Maps</h3>\n", out);
+    if (!self->n_placed) {
+        wm_page_put (out, "p", "No maps by wire and tick: %s", self->no_place);
+        return;
+    }
+    wm_page_put (out, "p",
+                 "Mean scores by wire and tick, of the same hits of %zu output%s; all TPCs "
+                 "together.",
+                 self->n_placed, self->n_placed == 1 ? "" : "s");
+    if (self->n_placed < self->n_file)
+        wm_page_put (out, "p", "Without places: %zu; the first: %s", self->n_file - self->n_placed,
+                     self->no_place);
+    choose_planes (self);
+    draw_maps (self, 0, out);
+    if (n > 1)
+        fputs ("<details><summary>Maps of the other scores</summary>\n", out);
+    for (uint32_t k = 1; k < n; k++)
+        draw_maps (self, k, out);
+    fputs (n > 1 ? "</details>\n" : "", out);
+}
+
+int wm_report_maps (void *outputs_v, FILE *out)
+{
+    const wm_report_outputs_t *outputs = outputs_v;
+    sample_t sample = { 0 };
+    wm_error_t error;
+    const char **path = calloc (2 * outputs->n, sizeof *path);
+    size_t n = 0;
+    for (size_t i = 0; i < outputs->n && path; i++) {
+        path[n++] = outputs->path[i];
+        if (outputs->input[i])
+            path[n++] = outputs->input[i];
+    }
+    if (!path)
+        return WM_EXIT_FAILURE;
+    wm_produce_confine_reader (path, n);
+    wm_h5_init ();
+    if (!read_all (&sample, outputs, &error) && sample.n)
+        write_maps (&sample, out);
+    clear (&sample);
+    free (path);
     return WM_EXIT_OK;
 }

@@ -72,20 +72,31 @@ static int find_truth (void *arg, FILE *out)
     return WM_EXIT_OK;
 }
 
-/* Takes the outputs whose inputs are files that can be read here. lines: their ends are
-   replaced.  */
-static void take_files (pairs_t *self, const wm_report_outputs_t *outputs, char *lines)
+void wm_report_take_inputs (const wm_report_outputs_t *outputs, char *lines, const char **input,
+                            uint64_t *hits)
 {
     for (size_t i = 0; i < outputs->n; i++) {
-        char *end = strchr (lines, '\n'), *input;
+        char *end = lines ? strchr (lines, '\n') : NULL, *name = NULL;
+        input[i] = NULL;
         if (!end)
-            break;
+            continue;
         *end = 0;
-        const uint64_t hits = strtoull (lines, &input, 10);
-        if (*input++ && !wm_url_of (input) && !access (input, R_OK))
-            self->pair[self->n++] = (pair_t){ input, outputs->path[i], hits };
+        hits[i] = strtoull (lines, &name, 10);
+        if (*name++ && !wm_url_of (name) && !access (name, R_OK))
+            input[i] = name;
         lines = end + 1;
     }
+}
+
+static void take_files (pairs_t *self, const wm_report_outputs_t *outputs, char *lines)
+{
+    uint64_t *hits = calloc (outputs->n, sizeof *hits);
+    if (hits)
+        wm_report_take_inputs (outputs, lines, self->path, hits);
+    for (size_t i = 0; i < outputs->n && hits; i++)
+        if (self->path[i])
+            self->pair[self->n++] = (pair_t){ self->path[i], outputs->path[i], hits[i] };
+    free (hits);
 }
 
 /* Keeps those that have truth, in their order, while they fit.  */

@@ -2,7 +2,7 @@
 
 PAGE.json is what page.py look prints. Numbers of the page are compared as texts.
 """
-import datetime, json, pathlib, re, shutil, sys, xml.etree.ElementTree as xml
+import base64, datetime, json, pathlib, re, shutil, sys, zlib, xml.etree.ElementTree as xml
 import h5py, numpy as np
 
 NAMES = "track", "em", "none", "michel"
@@ -92,6 +92,50 @@ def truth(name, said, folder, *stems):
         drawn = (np.diff(points[:, 0]) * (points[1:, 1] + points[:-1, 1]) / 2).sum()
         assert abs(drawn - a) < 0.01, (label, drawn, a)
 
+def pixels(source, title):
+    """A picture's PNG, rows from the top, as places in its palette; and the palette."""
+    data = base64.b64decode(re.search(r'href="data:image/png;base64,([^"]*)"', drawing(source, title))[1])
+    chunk, at = {}, 8
+    while at < len(data):
+        n = int.from_bytes(data[at:at + 4], "big")
+        chunk[data[at + 4:at + 8]] = data[at + 8:at + 8 + n]
+        at += 12 + n
+    rows = np.frombuffer(zlib.decompress(chunk[b"IDAT"]), np.uint8).reshape(64, 65)
+    assert not rows[:, 0].any()  # no filter
+    return rows[:, 1:].astype(int), np.frombuffer(chunk[b"PLTE"], np.uint8).reshape(-1, 3)
+
+def maps(name, most, folder, *stems):
+    """Mean scores by wire and tick of at most `most` hits of each output, in eight pieces that are evenly spaced."""
+    d, _ = page(name)
+    parts = []
+    for stem in stems:
+        with h5py.File(f"{folder}/{stem}.h5") as e, h5py.File(f"{folder}/out/{stem}.scores.h5") as o:
+            t, n = o["emtrkmichel"], len(o["emtrkmichel/status"])
+            take, each = min(n, int(most)), n // 8
+            rows = np.concatenate([np.arange(take * (p + 1) // 8 - take * p // 8) + p * each for p in range(8)]) if take < n else np.arange(n)
+            rows = rows[t["status"][:][rows] == 0]
+            parts.append(np.stack([e["hit_table/" + k][:].ravel()[rows] for k in ("plane", "wire", "time")]
+                                  + [t[k][:][rows] for k in NAMES]).astype(float))
+    plane, wire, tick, *score = np.concatenate(parts, 1)
+    assert set(plane) == {0, 1, 2}
+    for p in range(3):
+        on = plane == p
+        bins = [np.floor((v[on] - np.floor(v[on].min())) / (np.floor(v[on].max()) + 1 - np.floor(v[on].min())) * 64).astype(int)
+                for v in (tick, wire)]
+        for k, label in enumerate(NAMES):
+            n, total = np.zeros((64, 64)), np.zeros((64, 64))
+            np.add.at(n, tuple(bins), 1)
+            np.add.at(total, tuple(bins), score[k][on])
+            mean = (total / np.maximum(n, 1))[::-1]
+            hit = n[::-1] > 0
+            title = f"Mean score of {label} by wire and tick, plane {p}"
+            assert (f"{title}: {count(on.sum())} hits in {hit.sum()} of 4096 cells; means from "
+                    f"{mean[hit].min():.4f} to {mean[hit].max():.4f}." in d["text"]), title
+            drawn, palette = pixels(d["source"], title)
+            assert (palette[0] == 255).all() and ((drawn > 0) == hit).all(), title
+            assert np.abs((drawn - 1) / 254 - mean)[hit].max() <= 0.5001 / 254, title
+            assert len(np.unique(drawn)) > 20, title
+
 def files(name, said, linked):
     """`said`: status --files --json; `linked`: the input whose event has a page."""
     d, _ = page(name)
@@ -172,4 +216,4 @@ def changed(name, a, b):
     assert found == wanted, (found[:3], wanted[:3])
 
 if __name__ == "__main__":
-    dict(truth=truth, files=files, origin=origin, copies=copies, drift=drift, changed=changed)[sys.argv[1]](*sys.argv[2:])
+    dict(truth=truth, maps=maps, files=files, origin=origin, copies=copies, drift=drift, changed=changed)[sys.argv[1]](*sys.argv[2:])

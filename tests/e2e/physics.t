@@ -18,6 +18,7 @@ again () { $python tests/e2e/physics.py "$1" "$work/page.json" "${@:2}"; }
 ok "a page" report
 "$bin/wiremill" truth --json "$work"/e[123].h5 "$work"/out/*.scores.h5 >"$work/truth.json"
 ok "truth: NumPy and wiremill truth have the same numbers, the curves are theirs" again truth "$work/truth.json" "$work" e1 e2 e3
+ok "maps of mean scores by wire and tick, cell by cell" again maps 1000000 "$work" e1 e2 e3
 files ()
 {
     keep "$bin/wiremill" show "$work/out/e2.scores.h5" --output "$work/out/e2.html" && report && "$bin/wiremill" status --files --json "$work/out" >"$work/files.json" &&
@@ -43,6 +44,15 @@ part () # outputs: what the producer writes of them, as a page
     { echo '<!doctype html><html>' && "$bin/wiremill-producer" report --pictures 0 "$@" && echo '</html>'; } >"$work/s.html" &&
         $python tests/e2e/page.py look "$work/s.html" >"$work/page.json"
 }
+some () { part --hits 4500 "$work"/out/e[123].scores.h5 && again maps 1500 "$work" e1 e2 e3; }
+ok "maps of a sample have its hits" some
+nowhere ()
+{
+    mv "$work/e2.h5" "$work/aside" && part "$work"/out/e[123].scores.h5 && grep -q 'Without places: 1; the first: .*e2.scores.h5: its input cannot be read here' "$work/s.html" &&
+        again maps 1000000 "$work" e1 e3 && part "$work/out/e2.scores.h5" && grep -q 'No maps by wire and tick: .*its input cannot be read here' "$work/s.html" &&
+        cp "$work/e1.h5" "$work/e2.h5" && part "$work/out/e2.scores.h5" && grep -q 'No maps by wire and tick: ' "$work/s.html" && mv "$work/aside" "$work/e2.h5"
+}
+ok "... leave out an output whose input is gone, or is another" nowhere
 drift ()
 {
     $python tests/e2e/physics.py copies "$work/out/e1.scores.h5" "$work" && part "$work"/d?.scores.h5 && again drift "$work"
@@ -68,7 +78,7 @@ size 360 740
 fit
 size 1440 900 dark
 true getComputedStyle (document.body).backgroundColor == "rgb(20, 23, 26)"
-true [...document.querySelectorAll ("svg text")].every (t => getComputedStyle (t).fill == "rgb(220, 220, 220)")
+true [...document.querySelectorAll ("svg:not(:has(image)) text")].every (t => getComputedStyle (t).fill == "rgb(220, 220, 220)")
 true getComputedStyle (document.querySelector (".grid .held")).backgroundColor == "rgb(198, 40, 40)"
 size 360 740 dark
 fit
