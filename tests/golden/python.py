@@ -318,6 +318,34 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no table of hits"):
             wiremill.read(output, positions=output)
 
+    def test_positions_of_hits_and_planes_in_files_of_their_own(self):
+        import h5py
+
+        folder = os.path.join(WORK, "joined")
+        os.mkdir(folder)
+        hits, frames, channels, spec = (os.path.join(folder, name) for name in ("hits.csv", "frames.h5", "map.csv", "spec.yaml"))
+        adc = np.zeros((60, 2000), "f4")
+        adc[:, 980:1020] = 40
+        with h5py.File(frames, "w") as file:
+            file["7/frame_gauss"], file["7/channels_gauss"], file["7/tickinfo_gauss"] = adc, np.arange(60), [0, 500., 0]
+        with open(channels, "w") as file:
+            file.writelines(["channel,cryostat,tpc,plane,wire\n", *(f"{i},0,0,2,{i}\n" for i in range(60))])
+        with open(hits, "w") as file:
+            file.write("# made\nhit_id;time;wire;plane;tpc;event;subrun;run;note\n5;1000.5;30;2;0;7;0;1;a\n\n4;1001;31; 2;0;7;0;1;b\n")
+        with open(spec, "w") as file:
+            file.write(wiremill.read(self.output).attributes["specification"].replace("lifetime: exp", "lifetime: none"))
+        output, = wiremill.run("synthetic", hits, os.path.join(folder, "out"), spec=spec, options=[
+            "--planes", frames, "--channels", channels])
+        table = wiremill.read(output, positions=True)
+        self.assertEqual([table[name].tolist() for name in ("hit_id", "wire", "time")], [[5, 4], [30, 31], [1000.5, 1001]])
+        os.utime(channels, (7e9, 7e9))   # any of the three is the input
+        with self.assertRaisesRegex(ValueError, "hits.csv has changed .*it, with .*frames.h5 and .*map.csv, was written at 2191-"):
+            wiremill.read(output, positions=True)
+        os.remove(frames)
+        with self.assertRaisesRegex(ValueError, "frames.h5, which belongs to it, is not there"):
+            wiremill.read(output, positions=True)
+        self.assertEqual(wiremill.read(output, positions=hits)["wire"].tolist(), [30, 31])
+
     def test_several_outputs_are_one_table(self):
         one = wiremill.read(self.output, positions=True)
         other = os.path.join(WORK, "events", "other.scores.h5")

@@ -20,10 +20,11 @@ _NEW = ("wire", "time", "truth")
 def _changed(path: str, attributes: dict[str, Any]) -> str:
     """How a file differs from the input as it was scored; "" if it does not."""
     then = attributes
-    # Hits, planes and the map of channels are one input: its size is their sum, its time that of the latest.
-    others = [str(then[name]).split(":/")[0] for name in ("planes", "channels") if "://" not in str(then.get(name, "://"))]
-    if "://" in str(then.get("planes", "")):
+    named = [str(then[name]) for name in ("planes", "channels") if name in then]
+    if any("://" in other for other in named):
         return ""
+    # Hits, planes and the map of channels are one input: its size is their sum, its time that of the latest.
+    others = [other.split(":/")[0] for other in named]   # FILE:/TAG
     missing = [other for other in others if not os.path.exists(other)]
     if missing:
         return f"{missing[0]}, which belongs to it, is not there"
