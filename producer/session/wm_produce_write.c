@@ -144,8 +144,10 @@ void wm_produce_warn_of (wm_produce_t *self, const wm_input_t *input, const char
     char last[PATH_MAX];
     const bool names =
         strstr (text, "changed since") && wm_pair_last (&self->pins, input->path, last);
-    wm_produce_warn (self, "%s%s: %s%s%s", head, input->path, text,
-                     names ? "; modified last: " : "", names ? last : "");
+    const size_t n = strlen (input->path); /* reasons of held inputs begin with the path */
+    const bool begins = strncmp (text, input->path, n) == 0 && text[n] == ':';
+    wm_produce_warn (self, "%s%s%s%s%s%s", head, begins ? "" : input->path, begins ? "" : ": ",
+                     text, names ? "; modified last: " : "", names ? last : "");
 }
 
 void wm_produce_written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)

@@ -114,7 +114,8 @@ same () # arguments of status and held
 ok "status, held and why have the same account" same "$work/m"
 its () { keep "$bin/wiremill" why "$work/m" nan.npy && says "has its hits: 19 scored, 1 held$" && says "$held"; }
 ok "why of that file too" its
-again () { exits 3 keep "${mixed[@]}" && says "^  hits +$hits$" && says "nothing was scored: --retry-held scores what is held or changed" && says "$held"; }
+again () { exits 3 keep "${mixed[@]}" && says "^  hits +$hits$" && says "nothing was scored: --retry-held scores what is held or changed" && says "$held" &&
+    says "input held: $work/mixed/torn.npy: [^/]*$"; }
 ok "a run with nothing else to do does not call it done" again
 lost () { rm "$work"/m$beside/ledger.db* && "$bin/wiremill" rebuild "$work/m" && same "$work/m"; }
 ok "a ledger that is made again from the journal too" lost
