@@ -25,6 +25,7 @@
 #define PLANES_MAX 4         /* lines of a picture; the last is of all other planes */
 #define BINS 50
 #define ROUNDING 1e-3 /* scores from 0 to 1 may be off by so much */
+#define TICKS_MAX 1e9 /* of a map; NAN is not below it */
 #define OTHERS INT32_MAX
 
 typedef struct {
@@ -470,7 +471,7 @@ int wm_report_scores (void *outputs_v, FILE *out)
 static bool is_on (const sample_t *self, size_t i, uint32_t plane)
 {
     return (uint32_t) self->plane[i] == plane && is_scored (self, i) &&
-           isfinite ((double) self->tick[i]);
+           fabs ((double) self->tick[i]) < TICKS_MAX;
 }
 
 static wm_report_extent_t extent_of (const sample_t *self, uint32_t plane)
