@@ -258,8 +258,9 @@ static void log_engine (const wm_lane_t *self)
     uint32_t n_hit;
     const char *refused;
     const double measured = wm_scorer_measured (self->scorer, &n_hit, &refused);
-    wm_lane_log ("engine %s, %d threads, model %.12s: the self-test is passed",
-                 wm_scorer_signature (self->scorer), self->config->threads, self->pins.model);
+    wm_lane_log ("engine %s, %d thread%s, model %.12s: the self-test is passed",
+                 wm_scorer_signature (self->scorer), self->config->threads,
+                 self->config->threads == 1 ? "" : "s", self->pins.model);
     if (n_hit)
         wm_lane_log (
             "precision %s: largest error %.1e on %u of the campaign's hits, %s allowed%s%s",

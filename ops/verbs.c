@@ -58,7 +58,7 @@ static int broker_main (const wm_args_t *args);
 const wm_verb_t wm_verb_broker = {
     .name = "broker", .task = SPREAD_TASK,
     .summary = "hold a campaign: hand out work, keep results", .text = broker_text,
-    .common = "model output campaign spec precision planes channels listen insecure clients "
+    .common = "model output campaign spec precision planes channels listen keys insecure clients "
               "on-done",
     .options = broker_options, .run = broker_main };
 /* clang-format on */

@@ -183,7 +183,8 @@ static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg
             }
             /* kick logs the input it found; readers need no line */
             if (controls[i].handler != kick_input && !controls[i].reads)
-                wm_core_log (self, "%s: %s %s", session->label, msg->name, msg->text);
+                wm_core_log (self, "%s: %s%s%s", session->label, msg->name, *msg->text ? " " : "",
+                             msg->text);
             controls[i].handler (self, session, msg);
             return;
         }
