@@ -27,6 +27,7 @@ given ()
 }
 ok "... with which the broker serves" given
 
+: >"$log" # now: the address of the gateway before is in it
 gateway --threads 1 --model "m=$model" --memory 40M --max-message 4M 2>"$log" &
 gateway=$!
 until_true 60 address || bail "no gateway"
@@ -34,10 +35,12 @@ most=$((row + 65536))
 why="one row has $row bytes of inputs and $((row / 3)) of its largest output, and a message at most 4194304: give --max-message $most and --memory $((2 * most)), or more"
 ok "a model of which no client could send a row is refused, with the numbers to give" until_true 300 grep -q "'m' version 1 is not served .*: $why" "$log"
 drained
+: >"$log" # now: the address of the gateway before is in it
 gateway --threads 1 --model "m=$model" --max-message $most --memory $((2 * most)) 2>"$log" &
 gateway=$!
 ok "... with which it is served" until_true 300 grep -q "'m' version 1 is ready" "$log"
 drained
+: >"$log" # now: the address of the gateway before is in it
 gateway --threads 1 --model "m=$model" --memory 400M --max-message 100M 2>"$log" &
 gateway=$!
 until_true 60 address || bail "no gateway"
