@@ -93,8 +93,8 @@ static void take (wm_sampler_t *self, bool with_workers)
     const bool has_worked = more.count[WM_COUNT_BATCHES] != 0;
     if (!self->config.keeps_nothing) /* the ledger counts records */
         more.count[WM_COUNT_HITS] = more.count[WM_COUNT_BATCHES] = more.count[WM_COUNT_HELD] = 0;
-    wm_ledger_add_minute (self->config.ledger, now_s, &more, n_worker,
-                          wm_journal_bytes (self->config.journal));
+    wm_ledger_add_history (self->config.ledger, now_s, &more, n_worker,
+                           wm_journal_bytes (self->config.journal));
     self->last = now;
     self->has_begun = true;
     self->sampled_ms = self->config.now_ms ();

@@ -37,7 +37,7 @@ static void print_latency (FILE *out, const wm_latency_t *latency)
     fputs ("]]", out);
 }
 
-static bool print_minute (void *argument, const wm_minute_t *minute)
+static bool print_minute (void *argument, const wm_history_row_t *minute)
 {
 #define UNIT(name, text, unit) unit,
     static const double unit[] = { WM_COUNTS (UNIT) };

@@ -129,14 +129,14 @@ static int find_targets (top_t *self, const wm_args_t *args)
 
 /* ---- one screen for scripts ------------------------------------------------------------------ */
 
-static void take_pages (wm_client_t *client, wm_history_query_t *past, double from_s)
+static void take_pages (wm_client_t *client, wm_history_query_t *past, uint64_t from_s)
 {
     wm_error_t error;
     while (from_s > 0) {
-        json_t *page = wm_ask_history_page (client, false, (uint64_t) from_s, &error);
+        json_t *page = wm_ask_history_page (client, false, from_s, &error);
         if (page)
-            wm_history_query_take (past, page, from_s);
-        from_s = page ? wm_ask_real (page, "next") : 0;
+            wm_history_query_take (past, page, (double) from_s);
+        from_s = page ? wm_ask_next (page, from_s) : 0;
         json_decref (page);
     }
 }
@@ -156,7 +156,7 @@ static void add_history (wm_top_campaign_t *campaign, const target_t *target)
             wm_client_new (target->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, NULL);
         wm_client_keys_of (client, target->folder);
         if (!wm_ask_open (client, target->folder, &error))
-            take_pages (client, &past, now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S);
+            take_pages (client, &past, (uint64_t) (now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S));
         if (wm_client_is_open (client))
             wm_client_close (client, WM_REASON_DONE, "");
         wm_client_destroy (&client);

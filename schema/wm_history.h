@@ -76,7 +76,7 @@ typedef struct {
     uint32_t workers_max;   /* most that were connected at a time */
     uint64_t journal_bytes; /* at the end */
     wm_tally_t tally;
-} wm_minute_t;
+} wm_history_row_t;
 
 /* The counter of the rows that a signature committed, "rows-" and a hash of it. The ledger has it
    up to the same record as all else.  */

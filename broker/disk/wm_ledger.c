@@ -197,7 +197,7 @@ static void end_copy (wm_ledger_t *self)
 static void clear (wm_ledger_t *self)
 {
     end_copy (self);
-    self->history.now = (wm_minute_t){ 0 };
+    self->history.now = (wm_history_row_t){ 0 };
     self->history.is_changed = false;
     for (sql_t i = 0; i < SQL_END; i++) {
         sqlite3_finalize (self->statement[i]);
@@ -347,7 +347,7 @@ static void count_batch (void *argument, const wm_ledger_batch_t *batch)
         *(uint64_t *) argument += batch->n_hit;
 }
 
-static bool count_minute (void *argument, const wm_minute_t *minute)
+static bool count_minute (void *argument, const wm_history_row_t *minute)
 {
     *(uint64_t *) argument += minute->tally.count[WM_COUNT_HITS];
     return true;

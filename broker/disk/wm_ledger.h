@@ -57,8 +57,8 @@ size_t wm_ledger_pending (const wm_ledger_t *self);
 /* Adds what happened since the last call to the second of this Unix time, for the next commit;
    hits, batches and held ones are those of records applied and of `more`. Nothing at all, and no
    worker: no row.  */
-void wm_ledger_add_minute (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *more,
-                           uint32_t n_worker, uint64_t journal_bytes);
+void wm_ledger_add_history (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *more,
+                            uint32_t n_worker, uint64_t journal_bytes);
 
 /* Puts a worker's session, new or changed, into the next commit.  */
 void wm_ledger_put_span (wm_ledger_t *self, const wm_worker_span_t *span);
@@ -70,7 +70,7 @@ bool wm_ledger_owes_history (const wm_ledger_t *self);
 /* Call `take` with the rows from `from` on, in their order, committed or not, until it returns
    false. WM_EHOST: the file cannot be read.  */
 wm_fault_t wm_ledger_minutes (wm_ledger_t *self, int64_t from_s,
-                              bool (*take) (void *argument, const wm_minute_t *minute),
+                              bool (*take) (void *argument, const wm_history_row_t *minute),
                               void *argument, wm_error_t *error);
 wm_fault_t wm_ledger_spans (wm_ledger_t *self, uint64_t from_id,
                             bool (*take) (void *argument, const wm_worker_span_t *span),

@@ -140,7 +140,7 @@ typedef struct {
 } batch_row_t;
 
 typedef struct {
-    wm_minute_t minute;
+    wm_history_row_t minute;
     uint64_t sum;
 } minute_row_t;
 

@@ -40,7 +40,7 @@ static uint64_t get_counter (const wm_ledger_t *self, const char *name)
 
 /* ---- rows in memory -------------------------------------------------------------------------- */
 
-static bool get_minute (sqlite3_stmt *statement, wm_minute_t *minute)
+static bool get_minute (sqlite3_stmt *statement, wm_history_row_t *minute)
 {
     minute_row_t row;
     const bool is_sound = wm_row_get (&wm_row_minute, statement, &row, NULL, NULL, NULL);
@@ -85,7 +85,7 @@ bool wm_ledger_take_span (wm_ledger_t *self, sqlite3_stmt *statement)
 }
 
 /* Puts the counts of records into a row.  */
-static void add_records (const wm_ledger_t *self, wm_minute_t *minute)
+static void add_records (const wm_ledger_t *self, wm_history_row_t *minute)
 {
     minute->tally.count[WM_COUNT_HITS] += self->history.n_hit;
     minute->tally.count[WM_COUNT_BATCHES] += self->history.n_batch;
@@ -97,7 +97,7 @@ static void forget_records (wm_ledger_t *self)
     self->history.n_hit = self->history.n_batch = self->history.n_held = 0;
 }
 
-static void push_ended (wm_ledger_t *self, const wm_minute_t *minute)
+static void push_ended (wm_ledger_t *self, const wm_history_row_t *minute)
 {
     history_t *history = &self->history;
     wm_must_grow (&history->ended, &history->ended_max, history->n_ended + 1, sizeof *minute);
@@ -115,7 +115,7 @@ static void turn_to (wm_ledger_t *self, int64_t begin_s)
     else if (is_owed)
         wm_tally_add (&history->ended[history->n_ended - 1].tally, &history->now.tally);
     forget_records (self);
-    history->now = (wm_minute_t){ .begin_s = begin_s, .span_s = SECOND_S };
+    history->now = (wm_history_row_t){ .begin_s = begin_s, .span_s = SECOND_S };
     history->is_changed = false;
     for (size_t i = 0; i < history->n_ended; i++) /* the clock was set back */
         if (history->ended[i].begin_s == begin_s) {
@@ -131,15 +131,15 @@ static void turn_to (wm_ledger_t *self, int64_t begin_s)
     sqlite3_reset (get);
 }
 
-void wm_ledger_add_minute (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *more,
-                           uint32_t n_worker, uint64_t journal_bytes)
+void wm_ledger_add_history (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *more,
+                            uint32_t n_worker, uint64_t journal_bytes)
 {
     history_t *history = &self->history;
     const int64_t begin_s = unix_s;
     bool is_anything = n_worker != 0;
     for (int i = 0; i < WM_N_COUNT; i++)
         is_anything |= i != WM_COUNT_UP_MS && i != WM_COUNT_CPU_MS && more->count[i];
-    history->minute_s = begin_s;
+    history->sampled_s = begin_s;
     if (!is_anything && begin_s != history->now.begin_s)
         return;
     if (begin_s != history->now.begin_s)
@@ -171,8 +171,8 @@ void wm_ledger_count_record (wm_ledger_t *self, const wm_record_t *record)
     history_t *history = &self->history;
     if (history->is_replay || (record->type != WM_RECORD_RESULT && record->type != WM_RECORD_HELD))
         return;
-    if (history->minute_s && history->minute_s != history->now.begin_s)
-        turn_to (self, history->minute_s);
+    if (history->sampled_s && history->sampled_s != history->now.begin_s)
+        turn_to (self, history->sampled_s);
     if (record->type == WM_RECORD_RESULT) {
         history->n_hit += record->n_hit;
         history->n_batch++;
@@ -223,7 +223,7 @@ uint64_t wm_ledger_spans_dropped (const wm_ledger_t *self)
 
 void wm_ledger_salvage (wm_ledger_t *self)
 {
-    wm_minute_t minute;
+    wm_history_row_t minute;
     wm_worker_span_t span;
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2 (self->db, WM_LEDGER_MINUTES, -1, &statement, NULL) == SQLITE_OK)
@@ -241,7 +241,7 @@ void wm_ledger_salvage (wm_ledger_t *self)
 
 /* ---- commit ---------------------------------------------------------------------------------- */
 
-static int put_minute (wm_ledger_t *self, const wm_minute_t *minute)
+static int put_minute (wm_ledger_t *self, const wm_history_row_t *minute)
 {
     minute_row_t row = { .minute = *minute };
     return wm_ledger_put (self, SQL_PUT_MINUTE, &wm_row_minute, &row, NULL, NULL, NULL);
@@ -282,7 +282,7 @@ static int get_number (wm_ledger_t *self, const char *select, int64_t limit, int
 /* Makes one row of those that begin within so many seconds.  */
 static int fold_rows (wm_ledger_t *self, int64_t begin_s, uint32_t span_s)
 {
-    wm_minute_t sum = { .begin_s = begin_s, .span_s = span_s }, minute;
+    wm_history_row_t sum = { .begin_s = begin_s, .span_s = span_s }, minute;
     sqlite3_stmt *statement = NULL;
     char text[160];
     int code = sqlite3_prepare_v2 (
@@ -364,7 +364,7 @@ static int drop_spans (wm_ledger_t *self)
 int wm_ledger_put_history (wm_ledger_t *self)
 {
     history_t *history = &self->history;
-    wm_minute_t now = history->now;
+    wm_history_row_t now = history->now;
     int code = SQLITE_OK;
     now.span_s = now.span_s ? now.span_s : SECOND_S;
     add_records (self, &now);
@@ -393,15 +393,16 @@ void wm_ledger_history_committed (wm_ledger_t *self)
 
 static int by_begin (const void *a, const void *b)
 {
-    const int64_t x = ((const wm_minute_t *) a)->begin_s, y = ((const wm_minute_t *) b)->begin_s;
+    const int64_t x = ((const wm_history_row_t *) a)->begin_s,
+                  y = ((const wm_history_row_t *) b)->begin_s;
     return (x > y) - (x < y);
 }
 
 /* The rows that are not committed, in their order; *n of them.  */
-static wm_minute_t *uncommitted (const wm_ledger_t *self, size_t *n)
+static wm_history_row_t *uncommitted (const wm_ledger_t *self, size_t *n)
 {
     const history_t *history = &self->history;
-    wm_minute_t *minute = malloc ((history->n_ended + 1) * sizeof *minute);
+    wm_history_row_t *minute = malloc ((history->n_ended + 1) * sizeof *minute);
     if (!minute)
         return NULL;
     *n = history->n_ended;
@@ -418,11 +419,11 @@ static wm_minute_t *uncommitted (const wm_ledger_t *self, size_t *n)
 }
 
 wm_fault_t wm_ledger_minutes (wm_ledger_t *self, int64_t from_s,
-                              bool (*take) (void *argument, const wm_minute_t *minute),
+                              bool (*take) (void *argument, const wm_history_row_t *minute),
                               void *argument, wm_error_t *error)
 {
     size_t n, i = 0;
-    wm_minute_t *fresh = uncommitted (self, &n), minute;
+    wm_history_row_t *fresh = uncommitted (self, &n), minute;
     if (!fresh)
         return wm_fault (error, WM_EHOST, "no memory for the history");
     while (i < n && fresh[i].begin_s < from_s)

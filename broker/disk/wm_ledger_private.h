@@ -60,13 +60,13 @@ typedef struct {
 
 /* What is not committed of the history.  */
 typedef struct {
-    wm_minute_t now;                 /* the row that grows */
+    wm_history_row_t now;            /* the row that grows */
     bool is_changed;                 /* now is not as it was committed */
     uint64_t n_hit, n_batch, n_held; /* of records applied, not in `now` yet */
     bool is_replay;      /* the journal is replayed from its begin beside an older history */
-    int64_t minute_s;    /* second of the last sample; 0: none yet */
+    int64_t sampled_s;   /* second of the last sample; 0: none yet */
     int64_t folded_s[2]; /* up to here seconds were made minutes, minutes hours */
-    wm_minute_t *ended;
+    wm_history_row_t *ended;
     wm_worker_span_t *span;
     size_t n_ended, ended_max, n_span, span_max;
 } history_t;

@@ -95,6 +95,10 @@ json_t *wm_ask_history (const char *verb, const char *endpoint, const char *camp
    CAMPAIGN/ledger-copy.db is there. Returns an exit code; an error was printed as `verb`'s.  */
 int wm_ask_copy (const char *verb, const char *endpoint, const char *campaign, bool *of_copy);
 
+/* Returns where the page behind this one begins; 0: it is the last, or a broker sent one that does
+   not go on.  */
+uint64_t wm_ask_next (const json_t *page, uint64_t from);
+
 /* The page of the history, or of its workers (is_of_workers), that begins at `from`, on an open
    operator session. NULL: *error explains.  */
 json_t *wm_ask_history_page (wm_client_t *client, bool is_of_workers, uint64_t from,

@@ -118,12 +118,18 @@ static bool take_files (void *argument, const json_t *page)
     return true;
 }
 
+uint64_t wm_ask_next (const json_t *page, uint64_t from)
+{
+    const int64_t next = wm_ask_int (page, "next");
+    return next > 0 && (uint64_t) next > from ? (uint64_t) next : 0;
+}
+
 static wm_fault_t ask_files (void *argument, wm_client_t *client, wm_error_t *error)
 {
     const files_t *self = argument;
     char text[WM_TEXT_BYTES_MAX + 1];
-    for (int64_t from = 1; from;) {
-        const int n = snprintf (text, sizeof text, "%lld%s%s", (long long) from,
+    for (uint64_t from = 1; from;) {
+        const int n = snprintf (text, sizeof text, "%llu%s%s", (unsigned long long) from,
                                 self->name && *self->name ? " " : "", self->name ? self->name : "");
         if (n >= (int) sizeof text)
             return wm_fault (error, WM_EBATCH,
@@ -131,7 +137,7 @@ static wm_fault_t ask_files (void *argument, wm_client_t *client, wm_error_t *er
         json_t *page = ask_page (client, self->name ? "files" : "held-files", text, error);
         if (!page)
             return error->fault;
-        from = take_files (argument, page) ? wm_ask_int (page, "next") : 0;
+        from = take_files (argument, page) ? wm_ask_next (page, from) : 0;
         json_decref (page);
     }
     return WM_OK;
@@ -181,7 +187,7 @@ static wm_fault_t ask_history (void *argument, wm_client_t *client, wm_error_t *
             if (!page)
                 return error->fault;
             take_history (argument, page);
-            next = (uint64_t) wm_ask_int (page, "next");
+            next = wm_ask_next (page, from);
             json_decref (page);
         }
     return WM_OK;

@@ -127,7 +127,7 @@ static void ask_past (wm_top_poll_t *self)
             self->past_ms = 0; /* asked again as soon as the late answer is there */
         } else
             self->is_past_refused = true;
-        from_s = page ? wm_ask_real (page, "next") : 0;
+        from_s = page ? (double) wm_ask_next (page, (uint64_t) from_s) : 0;
         goes_on = from_s > 0 && !is_over (self);
         json_decref (page);
     }

@@ -136,20 +136,20 @@ static void make_history (void)
 #ifdef WM_HISTORY_H /* from schema 3 on */
     wm_tally_t tally = { .count = { [WM_COUNT_UP_MS] = 60000, [WM_COUNT_FAIL] = 2 } };
     const wm_worker_span_t span = { .id = (uint64_t) 1 << 32 | 5,
-                             .from_s = 1763712000,
-                             .to_s = 1763712120,
-                             .batches = 9,
-                             .hits = 369,
-                             .busy_ms = 91000,
-                             .cpu_ms = 180500,
-                             .has_ended = true,
-                             .label = "gpu01/17.0",
-                             .signature = "cuda/sm90/fp32/3",
-                             .device = "NVIDIA H200",
-                             .why = "its wall time is over" };
+                                    .from_s = 1763712000,
+                                    .to_s = 1763712120,
+                                    .batches = 9,
+                                    .hits = 369,
+                                    .busy_ms = 91000,
+                                    .cpu_ms = 180500,
+                                    .has_ended = true,
+                                    .label = "gpu01/17.0",
+                                    .signature = "cuda/sm90/fp32/3",
+                                    .device = "NVIDIA H200",
+                                    .why = "its wall time is over" };
     wm_latency_add (&tally.step[WM_STEP_QUEUE], 3);
-    wm_ledger_add_minute (made_ledger, 1763712000 - 8 * 24 * 3600, &tally, 1, 4096);
-    wm_ledger_add_minute (made_ledger, 1763712000, &tally, 3, 8192);
+    wm_ledger_add_history (made_ledger, 1763712000 - 8 * 24 * 3600, &tally, 1, 4096);
+    wm_ledger_add_history (made_ledger, 1763712000, &tally, 3, 8192);
     wm_ledger_put_span (made_ledger, &span);
 #endif
 }
@@ -219,7 +219,7 @@ static void make_campaign (const char *dir)
     record = make_record (WM_RECORD_HELD, 3, WM_ALL, WM_ALL, 0);
     record.code = 5;
     wm_record_text (&record, "truncated file");
-    make_append (&record); /* held */
+    make_append (&record);                   /* held */
     make_standing ("by an operator: lunch"); /* inputs 2 and 5 stay suspect */
     make_stop (1);
     make_epoch (dir, 2);

@@ -16,7 +16,7 @@ static wm_tally_t some (uint64_t fail)
 static void minute (int64_t unix_s, uint64_t fail)
 {
     const wm_tally_t tally = some (fail);
-    wm_ledger_add_minute (ledger, unix_s, &tally, 1, 77);
+    wm_ledger_add_history (ledger, unix_s, &tally, 1, 77);
 }
 
 static wm_worker_span_t span_of (uint64_t id)
@@ -33,11 +33,11 @@ static wm_worker_span_t span_of (uint64_t id)
 static struct {
     size_t n, n_hour, n_span;
     uint64_t hits, batches, fail, first_s;
-    wm_minute_t row[8]; /* the first */
+    wm_history_row_t row[8]; /* the first */
     wm_worker_span_t span[4];
 } seen;
 
-static bool see_minute (void *argument, const wm_minute_t *m)
+static bool see_minute (void *argument, const wm_history_row_t *m)
 {
     (void) argument;
     if (seen.n < 8)
@@ -104,13 +104,13 @@ static void nothing_happens (void **state)
     const wm_tally_t served = { .count = { [WM_COUNT_UP_MS] = 500, [WM_COUNT_CPU_MS] = 1 } };
     start ();
     campaign ();
-    wm_ledger_add_minute (ledger, BEGIN_S, &served, 0, 0);
+    wm_ledger_add_history (ledger, BEGIN_S, &served, 0, 0);
     look ();
     assert_int_equal (seen.n, 0);
     assert_false (wm_ledger_owes_history (ledger));
     minute (BEGIN_S + 60, 0);
-    wm_ledger_add_minute (ledger, BEGIN_S + 60, &served, 0, 0); /* of a second that has a row */
-    wm_ledger_add_minute (ledger, BEGIN_S + 130, &served, 0, 0);
+    wm_ledger_add_history (ledger, BEGIN_S + 60, &served, 0, 0); /* of a second that has a row */
+    wm_ledger_add_history (ledger, BEGIN_S + 130, &served, 0, 0);
     look ();
     assert_int_equal (seen.n, 1);
     assert_int_equal (seen.row[0].tally.count[WM_COUNT_UP_MS], 1000);

@@ -165,7 +165,7 @@ static void every_release (void **state)
     proof_line ("P18", SCHEMA, SCHEMA, start);
 }
 
-static bool print_minute (void *argument, const wm_minute_t *m)
+static bool print_minute (void *argument, const wm_history_row_t *m)
 {
     (void) argument;
     const uint64_t *count = m->tally.count;
