@@ -14,6 +14,7 @@ import inspect
 import io
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -262,6 +263,20 @@ class Package(unittest.TestCase):
             wiremill.run(MODEL, patches, out, progress=interrupt)
         hits = wiremill.read(wiremill.run(MODEL, patches, out)[0])
         self.same(hits.scores)
+
+    def test_hits_are_called_by_the_rule_of_truth(self):
+        program, events = os.environ["WIREMILL_PROGRAM"], os.path.join(WORK, "called.h5")
+        subprocess.run([program, "synth", "--hits", "2000", "--output", events], check=True, stderr=subprocess.DEVNULL)
+        output, = wiremill.run("synthetic", events, os.path.join(WORK, "called"), progress=False)
+        hits = wiremill.read(output)
+        for threshold in 0.5, 0.02:
+            said = subprocess.run([program, "truth", events, output, "--threshold", str(threshold)], check=True,
+                                  stdout=subprocess.PIPE, text=True).stdout
+            called = {label: int(re.search(rf"^{label} +\d+ +(\d+) ", said, re.M)[1]) for label in hits.labels}
+            self.assertTrue(called["michel"])
+            self.assertEqual({label: np.count_nonzero(hits.called(threshold) == label) for label in hits.labels}, called)
+        hits.columns["status"][3] = wiremill.POISON
+        self.assertEqual(hits.called()[3], "")
 
     def test_positions_are_of_the_input(self):
         import h5py

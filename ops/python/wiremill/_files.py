@@ -24,6 +24,7 @@ Path = Union[str, "os.PathLike[str]"]
 _FIRST = ("run", "subrun", "event", "hit_id", "cryostat", "tpc", "plane", "wire", "time", "truth")
 _LAST = ("engine", "in_fiducial", "status", "file")   # the scores are between both, as in the CSV of `wiremill export`
 _TRUTH = ["track", "em", "none", "michel"]     # of `wiremill synth`
+_SIGMOID = "michel"   # whose score does not compete with the others (producer/files/wm_call_rule.h)
 _PLANES_SHOWN, _LABELS_SHOWN = 12, 12   # of the table in a notebook
 _NO_ENGINE = 65535   # in the column `engine`
 _HELD = 3   # exit code: finished, something is held
@@ -156,6 +157,29 @@ class Scores:
             rows.append(_row(name, [f"{n:,}", f"{n - n_scored:,}", *means], "td"))
         return f"<div>{html.escape(repr(self))}<table>{''.join(rows)}</table></div>"
 
+    def called(self, threshold: float = 0.5) -> NDArray[np.str_]:
+        """Return the label that each hit is called, by the rule of `wiremill truth`, `show` and `report`; "" for a held hit.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            A hit is called michel if that score is at least this, else by the largest of the others. If there is no such label
+            beside others, the largest score decides.
+
+        Examples
+        --------
+        >>> hits = wiremill.read("out/events.scores.h5")
+        >>> sorted(set(hits.called()) - set(hits.labels))
+        []
+        """
+        alone = _SIGMOID in self.labels and len(self.labels) > 1
+        others = [label for label in self.labels if not alone or label != _SIGMOID]
+        largest = np.argmax(np.stack([self.columns[label] for label in others], 1), 1) if len(self) else np.zeros(0, np.intp)
+        names = np.array(others)[largest]
+        if alone:
+            names = np.where(self.columns[_SIGMOID] >= threshold, _SIGMOID, names)
+        return np.where(self.scored, names, "")
+
     def plot(self, event: Optional[_pictures.Event] = None, plane: Optional[int] = None, *, tpc: Optional[int] = None,
              score: Optional[str] = None, ax: Any = None) -> Any:
         """Draw the hits of one plane of an event, coloured by a score. Needs the package matplotlib, and positions.
@@ -206,7 +230,7 @@ class Scores:
         return rows
 
     def _named(self) -> dict[str, tuple[NDArray[np.int32], list[str]]]:
-        """Columns that are numbers of names: (number, -1 where there is none; names)."""
+        """Columns whose values are indices into a list of names: each one's indices, -1 for no name, and its names."""
         names = {"status": _statuses(), "engine": self.engines, "truth": _TRUTH, "file": self.files}
         return {column: (np.where(self.columns[column] < len(named), self.columns[column].astype(np.int32), -1), named)
                 for column, named in names.items() if column in self.columns}
@@ -454,10 +478,10 @@ def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec:
     if spec is not None:
         command += ["--spec", os.fspath(spec)]
     ours = None if callable(progress) else _progress.shown(progress)
-    tell = _told(progress) if callable(progress) else ours
+    report = _of_counts(progress) if callable(progress) else ours
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         try:
-            text = _wait(process, program, folder, tell)
+            text = _wait(process, program, folder, report)
         except BaseException:
             process.terminate()     # it ends in order: a second start goes on
             raise
@@ -510,30 +534,30 @@ def show(output: Path, event: Optional[_pictures.Event] = None, *, options: Sequ
             return _pictures.Page(file.read())
 
 
-def _told(progress: _progress.Progress) -> Callable[[_progress.State], None]:
+def _of_counts(progress: _progress.Progress) -> Callable[[_progress.State], None]:
     return lambda state: progress(state.done, state.known)
 
 
-def _wait(process: subprocess.Popen[bytes], program: str, folder: str, tell: Optional[Callable[[_progress.State], None]]
-          ) -> bytes:
-    """Until the process ends; returns what it printed."""
+def _wait(process: subprocess.Popen[bytes], program: str, folder: str,
+          report: Optional[Callable[[_progress.State], None]]) -> bytes:
+    """Wait until the process ends, and return what it printed."""
     seen, ends = None, False
     while True:
         try:
-            text, _ = process.communicate(timeout=1 if tell else None)
+            text, _ = process.communicate(timeout=1 if report else None)
             ends = True
         except subprocess.TimeoutExpired:
             pass
-        state = _state(program, folder) if tell else None
-        if tell and state and state != seen:
+        state = _state(program, folder) if report else None
+        if report and state and state != seen:
             seen = state
-            tell(state)
+            report(state)
         if ends:
             return text
 
 
 def _state(program: str, folder: str) -> Optional[_progress.State]:
-    """How far the campaign is, by `wiremill status`; None while there is none."""
+    """How far the campaign is, by `wiremill status`; None before the campaign exists."""
     asked = subprocess.run([program, "status", "--json", folder], stdin=subprocess.DEVNULL, capture_output=True)
     try:
         status = json.loads(asked.stdout)

@@ -40,7 +40,7 @@ def _changed(path: str, attributes: dict[str, Any]) -> str:
 
 
 def _csv_table(path: str) -> dict[str, NDArray[Any]]:
-    """The columns of a CSV of hits; {} if it is none."""
+    """The columns of a CSV of hits; {} if the file is not one."""
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         lines = (line for line in file if line.strip() and not line.startswith("#"))
         head = next(lines, "")

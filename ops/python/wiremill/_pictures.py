@@ -50,6 +50,7 @@ def chosen(columns: dict[str, NDArray[Any]], event: Optional[Event], plane: Opti
         title += "".join(f", {name} {number}" for name, number in zip(places, found[most]))
     return rows, title
 
+
 class Page:
     """A page of HTML; a notebook shows it in a frame of its own. `show` makes it.
 
