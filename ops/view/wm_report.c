@@ -52,8 +52,8 @@ static const char *rows_of (const json_t *status, char text[32])
 static const char *no_history (const wm_report_t *self)
 {
     return wm_ask_int (self->status, "hits.done")
-               ? "The campaign has no history of its times: it was scored by an older version, or "
-                 "its ledger was made again."
+               ? "The campaign has no history of its times: its broker was killed before it noted "
+                 "any, an older version scored it, or its ledger was made again."
                : "Nothing is scored yet.";
 }
 

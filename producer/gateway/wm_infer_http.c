@@ -237,8 +237,8 @@ static wm_ks_code_t check_array (const json_t *value, const char *name, bool is_
     return wm_ks_fail (error, WM_KS_INVALID,
                        "Unable to parse '%s': %s; give an array of at most %d tensors", name,
                        !value                   ? "the request has none"
-                       : !json_is_array (value) ? "it is no array"
-                                                : "they are too many",
+                       : !json_is_array (value) ? "it is not an array"
+                                                : "there are too many",
                        WM_INFER_TENSORS_MAX);
 }
 

@@ -737,7 +737,7 @@ def flood():
            (numbers(b"[1e" + b"9" * (size - 200) + b"]", 1), "Unable to parse 'data'"),
            (b"[" * (size - 200), "without the tensors' 'data'"), (b"[" * 200000, "failed to parse"),
            (numbers(b"[1]", 1 << 50), "fewer values than its shape"), (numbers(b"[1]" + b" " * (size * 3 // 2), 1), "--max-message), or"),
-           (b'{"inputs":[' + b"[]," * 80000 + b"[]]}", "they are too many; give an array of at most")]
+           (b'{"inputs":[' + b"[]," * 80000 + b"[]]}", "there are too many; give an array of at most")]
 
     def client(i):
         try:
