@@ -35,7 +35,7 @@ function dress(page) {
 // Makes one element like another, changing as little as can be.
 function change(live, next) {
   for (const { name } of [...live.attributes])
-    if (!next.hasAttribute(name) && name !== "open") live.removeAttribute(name); // a table that somebody opened stays open
+    if (!next.hasAttribute(name) && name !== "open") live.removeAttribute(name); // a table that was opened stays open
   for (const { name, value } of next.attributes) if (live.getAttribute(name) !== value) live.setAttribute(name, value);
   const old = [...live.childNodes], now = [...next.childNodes];
   now.forEach((child, i) => {

@@ -101,7 +101,7 @@ static wm_fault_t truth_read (wm_scores_t *to, const char *path, bool *is_truth,
 
 static void missing (void *arg, const char *path, const char *label)
 {
-    (void) arg, (void) path, (void) label; /* is_there knows */
+    (void) arg, (void) path, (void) label; /* is_there needs none of these */
 }
 
 /* Reads files of both kinds; those of scores are moved to the front of `path`.  */

@@ -13,7 +13,7 @@
 typedef struct {
     const char *const *path;
     const char *
-        *input; /* (n) of wm_report_maps: a file that can be read here; NULL: there is none */
+        *input; /* (n) of wm_report_maps: a file that can be read here; NULL: no such file */
     size_t n;
     size_t hits_max; /* that are read, of all together */
 } wm_report_outputs_t;

@@ -108,7 +108,7 @@ static void test_numbers (void **state)
     assert_float_equal (sum.lost, 2, 0);
     assert_float_equal (sum.workers_max, 3, 0);
     assert_float_equal (sum.begin_s, NOW_S - 7200, 0);
-    wm_history_query_work_t work; /* the time without a worker at work is none of it */
+    wm_history_query_work_t work; /* without the time in which no worker was busy */
     wm_history_query_work (&h, &work);
     assert_float_equal (work.from_s, NOW_S - 7200, 0);
     assert_float_equal (work.to_s, NOW_S + 60, 0);
