@@ -91,7 +91,7 @@ worker=$!
 wait $producer
 ok "a campaign" test $? = 0
 minutes () { keep "$bin/wiremill" top --once "$out" && says "^ out: finished   broker" && says "^minutes .*[1-9].* hits/s$"; }
-ok "--once shows the minutes before it, once a second of the history has ended" until_true 20 minutes
+ok "--once shows the minutes before it, once a second of the history has ended" until_true 60 minutes
 inspect ()
 {
     LC_ALL=C.UTF-8 NO_COLOR='' top "$out" <<'STEPS'
