@@ -6,7 +6,7 @@
    own: the same files give the same bytes.  */
 #include "producer/results/compare_page.h"
 
-#include "producer/files/wm_call_rule.h"
+#include "producer/results/called.h"
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_svg.h"
 
@@ -21,32 +21,16 @@
 #define DECADES_MAX 40     /* of the axis of differences */
 #define LEAST_DECADE (-12) /* smaller differences are shown there */
 #define ROUNDING 1e-3      /* scores from 0 to 1 may be off by so much */
-#define CHANGED_MAX 50     /* hits that are listed */
-#define PICTURES_MAX 16    /* labels with pictures, and in the confusion */
+#define PICTURES_MAX 16    /* labels with pictures */
 
 typedef struct {
-    const wm_compare_page_t *page;
+    const wm_comparison_t *page;
     FILE *out;
     uint32_t k; /* label */
     const char *colour;
 } pictures_t;
 
-static double score (const wm_scores_t *side, uint32_t k, uint32_t row)
-{
-    return (double) side->score[(size_t) k * side->n_row_max + row];
-}
-
-static double score_a (const wm_compare_page_t *self, uint32_t k, uint64_t i)
-{
-    return score (self->a, k, self->a->key[self->pair[0][i]].at);
-}
-
-static double score_b (const wm_compare_page_t *self, uint32_t k, uint64_t i)
-{
-    return score (self->b, k, self->pair[1][i]);
-}
-
-/* As compare.c has it; -1: one of the two is not finite and the other is another.  */
+/* As comparison.c has it; -1: one of the two is not finite and the other is another.  */
 static double difference (double a, double b)
 {
     if (a == b || (isnan (a) && isnan (b)))
@@ -57,12 +41,6 @@ static double difference (double a, double b)
 
 /* ---- words and tables ------------------------------------------------------------------------ */
 
-static void write_hit (FILE *out, const wm_scores_key_t *key)
-{
-    fprintf (out, "%" PRId64 ":%" PRId64 ":%" PRId64 ":%" PRId64, key->id[0], key->id[1],
-             key->id[2], key->id[3]);
-}
-
 static const char *hits (uint64_t n, char text[32])
 {
     wm_page_count ((int64_t) n, text);
@@ -70,14 +48,14 @@ static const char *hits (uint64_t n, char text[32])
 }
 
 /* Each thing that makes the two differ, as a part of a sentence.  */
-static void write_reasons (const wm_compare_page_t *self, FILE *out)
+static void write_reasons (const wm_comparison_t *self, FILE *out)
 {
     char text[40];
     const char *comma = "";
     uint64_t n_status = 0;
     for (uint32_t s = 0; s < WM_HIT_STATUSES; s++)
         for (uint32_t t = 0; t < WM_HIT_STATUSES; t++)
-            n_status += s == t ? 0 : self->n_status[s][t];
+            n_status += s == t ? 0 : self->n_status_pair[s][t];
     for (int k = 0; k < 2; k++)
         if (self->n_only[k]) {
             fprintf (out, "%s%s only in %c", comma, hits (self->n_only[k], text), "AB"[k]);
@@ -87,10 +65,10 @@ static void write_reasons (const wm_compare_page_t *self, FILE *out)
         fprintf (out, "%s%s with another status", comma, hits (n_status, text));
         comma = "; ";
     }
-    for (uint32_t k = 0; k < self->a->n_label; k++)
+    for (uint32_t k = 0; k < self->a.n_label; k++)
         if (self->label[k].n_over) {
             fprintf (out, "%s%s whose score ", comma, hits (self->label[k].n_over, text));
-            wm_svg_text (out, self->a->label[k]);
+            wm_svg_text (out, self->a.label[k]);
             fputs (" differs by more", out);
             comma = "; ";
         }
@@ -102,11 +80,12 @@ static void write_reasons (const wm_compare_page_t *self, FILE *out)
     fputs (".", out);
 }
 
-static void write_verdict (const wm_compare_page_t *self, FILE *out)
+static void write_verdict (const wm_comparison_t *self, FILE *out)
 {
     char both[40], scored[40];
-    fprintf (out, "<p class=\"verdict %s\"><strong>", self->is_same ? "good" : "bad");
-    if (self->is_same)
+    const bool is_same = wm_comparison_is_same (self);
+    fprintf (out, "<p class=\"verdict %s\"><strong>", is_same ? "good" : "bad");
+    if (is_same)
         fprintf (out,
                  "The scores are the same within %g.</strong> All %s are in A and in B with the "
                  "same status, and no score of the %s that both scored differs by more than the "
@@ -120,8 +99,6 @@ static void write_verdict (const wm_compare_page_t *self, FILE *out)
         write_reasons (self, out);
     }
     fputs ("</p>\n", out);
-    if (self->note && *self->note)
-        wm_page_put (out, "p", "%s", self->note);
 }
 
 static void count_row (FILE *out, const char *name, uint64_t a, uint64_t b)
@@ -142,21 +119,16 @@ static uint64_t n_scored_of (const wm_scores_t *side)
     return n;
 }
 
-static const char *status_text (uint8_t status)
-{
-    return status == WM_HIT_NONFINITE ? "not finite" : wm_hit_status_text (status);
-}
-
-static void write_matches (const wm_compare_page_t *self, FILE *out)
+static void write_matches (const wm_comparison_t *self, FILE *out)
 {
     char text[32];
-    const uint64_t a = n_scored_of (self->a), b = n_scored_of (self->b);
+    const uint64_t a = n_scored_of (&self->a), b = n_scored_of (&self->b);
     fputs ("<section><h2>Hits</h2>\n", out);
     wm_page_table (out, "Joined by run, subrun, event and hit_id");
     fputs ("<tr><th></th><th class=\"n\">A</th><th class=\"n\">B</th></tr>\n", out);
-    count_row (out, "Hits", self->a->n_row, self->b->n_row);
+    count_row (out, "Hits", self->a.n_row, self->b.n_row);
     count_row (out, "Scored", a, b);
-    count_row (out, "Held", self->a->n_row - a, self->b->n_row - b);
+    count_row (out, "Held", self->a.n_row - a, self->b.n_row - b);
     count_row (out, "Only on this side", self->n_only[0], self->n_only[1]);
     count_row (out, "In both", self->n_joined, self->n_joined);
     count_row (out, "Scored in both", self->n_scored, self->n_scored);
@@ -167,15 +139,16 @@ static void write_matches (const wm_compare_page_t *self, FILE *out)
         fprintf (out, "<p>Only in %c (run:subrun:event:hit_id):", "AB"[k]);
         for (uint64_t i = 0; i < self->n_only[k] && i < 3; i++) {
             fputs (i ? ", " : " ", out);
-            write_hit (out, &self->only[k][i]);
+            wm_called_hit (out, &self->only[k][i]);
         }
         fputs (self->n_only[k] > 3 ? " and others</p>\n" : "</p>\n", out);
     }
     for (uint8_t s = 0; s < WM_HIT_STATUSES; s++)
         for (uint8_t t = 0; t < WM_HIT_STATUSES; t++)
-            if (s != t && self->n_status[s][t])
-                wm_page_put (out, "p", "Another status: %s in A, %s in B: %s", status_text (s),
-                             status_text (t), wm_page_count ((int64_t) self->n_status[s][t], text));
+            if (s != t && self->n_status_pair[s][t])
+                wm_page_put (out, "p", "Another status: %s in A, %s in B: %s",
+                             wm_comparison_status (s), wm_comparison_status (t),
+                             wm_page_count ((int64_t) self->n_status_pair[s][t], text));
     fputs ("</section>\n", out);
 }
 
@@ -187,36 +160,31 @@ static void write_number (FILE *out, double value)
         fputs ("<td class=\"n\">not finite</td>", out);
 }
 
-/* As many as the score has as it is stored: of float32 or float64.  */
-static int digits (double value)
-{
-    return (double) (float) value == value ? 9 : 17;
-}
-
-static void write_label (const wm_compare_page_t *self, uint32_t k, FILE *out)
+static void write_label (const wm_comparison_t *self, uint32_t k, FILE *out)
 {
     char text[32];
-    const wm_compare_label_t *l = &self->label[k];
+    const wm_comparison_label_t *l = &self->label[k];
     fputs ("<tr>", out);
-    wm_page_put (out, "th", "%s", self->a->label[k]);
+    wm_page_put (out, "th", "%s", self->a.label[k]);
     if (!self->n_scored) {
         fputs ("<td colspan=\"9\">no hit was scored on both sides</td></tr>\n", out);
         return;
     }
     fprintf (out, "<td class=\"n\">%s</td>", wm_page_count ((int64_t) l->n_over, text));
-    for (int q = 0; q < WM_COMPARE_QUANTILES; q++)
+    for (int q = 0; q < WM_COMPARISON_QUANTILES; q++)
         write_number (out, l->quantile[q]);
     write_number (out, l->largest);
     if (l->largest > 0) {
         fprintf (out, "<td class=\"n\">%.*g</td><td class=\"n\">%.*g</td><td class=\"w\">",
-                 digits (l->score_a), l->score_a, digits (l->score_b), l->score_b);
-        write_hit (out, l->worst);
+                 wm_comparison_digits (l->score_a), l->score_a, wm_comparison_digits (l->score_b),
+                 l->score_b);
+        wm_called_hit (out, &l->worst);
         fputs ("</td></tr>\n", out);
     } else
         fputs ("<td class=\"n\">-</td><td class=\"n\">-</td><td>-</td></tr>\n", out);
 }
 
-static void write_quantiles (const wm_compare_page_t *self, FILE *out)
+static void write_quantiles (const wm_comparison_t *self, FILE *out)
 {
     char text[32];
     fputs ("<section><h2>Differences</h2>\n", out);
@@ -226,7 +194,7 @@ static void write_quantiles (const wm_compare_page_t *self, FILE *out)
            "<th class=\"n\">Largest</th><th class=\"n\">A there</th><th class=\"n\">B there</th>"
            "<th>Hit of the largest</th></tr>\n",
            out);
-    for (uint32_t k = 0; k < self->a->n_label; k++)
+    for (uint32_t k = 0; k < self->a.n_label; k++)
         write_label (self, k, out);
     for (uint32_t k = 0; k < self->n_gone; k++) {
         fputs ("<tr>", out);
@@ -234,127 +202,13 @@ static void write_quantiles (const wm_compare_page_t *self, FILE *out)
         fputs ("<td colspan=\"9\">not compared: only one side has it</td></tr>\n", out);
     }
     wm_page_table_end (out);
-    if (!self->b->is_ours && self->a->n_same_cell)
+    if (!self->b.is_ours && self->a.n_same_cell)
         wm_page_put (
             out, "p",
             "%s hits of A lie in the drift bin of the hit before them: LArSoft scores such "
             "a hit on an empty patch.",
-            wm_page_count ((int64_t) self->a->n_same_cell, text));
+            wm_page_count ((int64_t) self->a.n_same_cell, text));
     fputs ("</section>\n", out);
-}
-
-/* ---- what hits are called -------------------------------------------------------------------- */
-
-static uint32_t called (const wm_compare_page_t *self, const wm_call_rule_t *call, uint64_t i,
-                        double (*of) (const wm_compare_page_t *self, uint32_t k, uint64_t i))
-{
-    double score[WM_SCORES_LABELS_MAX];
-    for (uint32_t k = 0; k < self->a->n_label; k++)
-        score[k] = of (self, k, i);
-    return wm_call_by (call, score, 1);
-}
-
-/* Hits that are called otherwise in B: those whose scores differ most.  */
-typedef struct {
-    uint32_t n;
-    struct {
-        uint64_t i;
-        uint32_t a, b; /* labels */
-        double apart;
-    } hit[CHANGED_MAX];
-} changed_t;
-
-static void note_changed (const wm_compare_page_t *self, changed_t *to, uint64_t i, uint32_t a,
-                          uint32_t b)
-{
-    double apart = 0;
-    for (uint32_t k = 0; k < self->a->n_label; k++)
-        apart = fmax (apart, fabs (score_a (self, k, i) - score_b (self, k, i)));
-    uint32_t at = to->n;
-    while (at && apart > to->hit[at - 1].apart)
-        at--;
-    if (at == CHANGED_MAX)
-        return;
-    to->n += to->n < CHANGED_MAX;
-    memmove (&to->hit[at + 1], &to->hit[at], (to->n - 1 - at) * sizeof *to->hit);
-    to->hit[at].i = i, to->hit[at].a = a, to->hit[at].b = b, to->hit[at].apart = apart;
-}
-
-static void write_changed (const wm_compare_page_t *self, const changed_t *changed, uint64_t n_all,
-                           FILE *out)
-{
-    char n[32], all[32], caption[160];
-    if (!n_all)
-        return;
-    fputs ("<section><h2>Hits that are called otherwise</h2>\n", out);
-    snprintf (caption, sizeof caption, "%s of %s, those whose scores differ most first",
-              wm_page_count (changed->n, n), wm_page_count ((int64_t) n_all, all));
-    wm_page_table (out, caption);
-    fputs ("<tr><th>Hit (run:subrun:event:hit_id)</th><th>In A</th><th>In B</th><th class=\"n\">"
-           "Largest difference</th></tr>\n",
-           out);
-    for (uint32_t k = 0; k < changed->n; k++) {
-        fputs ("<tr><th class=\"w\">", out);
-        write_hit (out, &self->a->key[self->pair[0][changed->hit[k].i]]);
-        fputs ("</th>", out);
-        wm_page_put (out, "td", "%s %.4f", self->a->label[changed->hit[k].a],
-                     score_a (self, changed->hit[k].a, changed->hit[k].i));
-        wm_page_put (out, "td", "%s %.4f", self->a->label[changed->hit[k].b],
-                     score_b (self, changed->hit[k].b, changed->hit[k].i));
-        wm_page_put (out, "td class=\"n\"", "%.4f", changed->hit[k].apart);
-        fputs ("</tr>\n", out);
-    }
-    wm_page_table_end (out);
-    fputs ("</section>\n", out);
-}
-
-/* Writes also the hits that changed, as a section of its own.  */
-static void write_confusion (const wm_compare_page_t *self, FILE *out)
-{
-    static uint64_t n[PICTURES_MAX][PICTURES_MAX];
-    const uint32_t n_label = self->a->n_label;
-    uint64_t n_same = 0;
-    const wm_call_rule_t call = wm_call_rule_new (self->a->label, n_label, WM_CALL_LEAST);
-    char text[32], all[32], rule[WM_CALL_TEXT_BYTES], caption[200];
-    changed_t changed = { 0 };
-    if (n_label < 2 || n_label > PICTURES_MAX || !self->n_scored)
-        return;
-    memset (n, 0, sizeof n);
-    for (uint64_t i = 0; i < self->n_scored; i++) {
-        const uint32_t a = called (self, &call, i, score_a), b = called (self, &call, i, score_b);
-        n[a][b]++;
-        if (a != b)
-            note_changed (self, &changed, i, a, b);
-    }
-    for (uint32_t k = 0; k < n_label; k++)
-        n_same += n[k][k];
-    fputs ("<section><h2>What hits are called</h2>\n", out);
-    snprintf (caption, sizeof caption, "Hits by what they are called, rows A, columns B: %s",
-              wm_call_rule_text (&call, rule));
-    wm_page_table (out, caption);
-    fputs ("<tr><th>A \\ B</th>", out);
-    for (uint32_t k = 0; k < n_label; k++)
-        wm_page_put (out, "th class=\"n\"", "%s", self->a->label[k]);
-    fputs ("</tr>\n", out);
-    for (uint32_t r = 0; r < n_label; r++) {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th", "%s", self->a->label[r]);
-        for (uint32_t c = 0; c < n_label; c++)
-            fprintf (out,
-                     r == c ? "<td class=\"n\"><strong>%s</strong></td>"
-                            : "<td class=\"n\">%s</td>",
-                     wm_page_count ((int64_t) n[r][c], text));
-        fputs ("</tr>\n", out);
-    }
-    wm_page_table_end (out);
-    wm_page_put (
-        out, "p", "The same label in %s of %s hits (%.2f %%).",
-        wm_page_count ((int64_t) n_same, text), wm_page_count ((int64_t) self->n_scored, all),
-        n_same < self->n_scored ? fmin (99.99, 100.0 * (double) n_same / (double) self->n_scored)
-                                : 100.0);
-    wm_page_put (out, "p", "Called %s.", wm_call_rule_text (&call, rule));
-    fputs ("</section>\n", out);
-    write_changed (self, &changed, self->n_scored - n_same, out);
 }
 
 /* ---- pictures -------------------------------------------------------------------------------- */
@@ -365,7 +219,8 @@ static bool fit_scores (const pictures_t *self, wm_svg_axis_t *axis)
     double least = INFINITY, most = -INFINITY;
     for (uint64_t i = 0; i < self->page->n_scored; i++)
         for (int side = 0; side < 2; side++) {
-            const double s = (side ? score_b : score_a) (self->page, self->k, i);
+            const double s =
+                (side ? wm_comparison_score_b : wm_comparison_score_a) (self->page, self->k, i);
             if (isfinite (s)) {
                 least = fmin (least, s);
                 most = fmax (most, s);
@@ -402,11 +257,12 @@ static void draw_scores (const pictures_t *self, const wm_svg_axis_t *axis)
     memset (count, 0, sizeof count);
     for (uint64_t i = 0; i < self->page->n_scored; i++)
         for (int side = 0; side < 2; side++) {
-            const double s = (side ? score_b : score_a) (self->page, self->k, i);
+            const double s =
+                (side ? wm_comparison_score_b : wm_comparison_score_a) (self->page, self->k, i);
             if (isfinite (s))
                 count[side][bin_of (axis, s, BINS)]++;
         }
-    snprintf (title, sizeof title, "Scores of %s in A and B", self->page->a->label[self->k]);
+    snprintf (title, sizeof title, "Scores of %s in A and B", self->page->a.label[self->k]);
     wm_svg_t plot = { .out = self->out, .title = title, .x = *axis };
     counts_fit (&plot.y, count[0], 2 * BINS, 0);
     wm_svg_begin (&plot);
@@ -426,8 +282,8 @@ static void fit_differences (const pictures_t *self, wm_svg_axis_t *axis)
     double least = tolerance > 0 && isfinite (tolerance) ? tolerance : INFINITY,
            most = tolerance > 0 && isfinite (tolerance) ? tolerance * 1.01 : 0;
     for (uint64_t i = 0; i < self->page->n_scored; i++) {
-        const double d =
-            difference (score_a (self->page, self->k, i), score_b (self->page, self->k, i));
+        const double d = difference (wm_comparison_score_a (self->page, self->k, i),
+                                     wm_comparison_score_b (self->page, self->k, i));
         least = d > 0 ? fmin (least, d) : least;
         most = fmax (most, d);
     }
@@ -447,8 +303,8 @@ static void draw_differences (const pictures_t *self)
     const uint32_t n = DECADE_BINS * (uint32_t) lround (log10 (axis.to / axis.from));
     memset (count, 0, sizeof count);
     for (uint64_t i = 0; i < self->page->n_scored; i++) {
-        const double d =
-            difference (score_a (self->page, self->k, i), score_b (self->page, self->k, i));
+        const double d = difference (wm_comparison_score_a (self->page, self->k, i),
+                                     wm_comparison_score_b (self->page, self->k, i));
         n_zero += d == 0;
         n_lost += d < 0;
         const double at = d > 0 ? floor (log10 (d / axis.from) * DECADE_BINS) : 0;
@@ -457,7 +313,7 @@ static void draw_differences (const pictures_t *self)
     }
     for (uint32_t i = 1; i < DECADE_BINS - 1; i++)
         count[i] = n_zero;
-    snprintf (title, sizeof title, "Differences of %s", self->page->a->label[self->k]);
+    snprintf (title, sizeof title, "Differences of %s", self->page->a.label[self->k]);
     snprintf (about, sizeof about, "%s without any difference", hits (n_zero, n_text));
     wm_svg_t plot = { .out = self->out, .title = title, .about = about, .x = axis, .zero = "0" };
     counts_fit (&plot.y, count, n, 0);
@@ -481,11 +337,12 @@ static void draw_density (const pictures_t *self, const wm_svg_axis_t *axis)
     char title[96];
     memset (count, 0, sizeof count);
     for (uint64_t i = 0; i < self->page->n_scored; i++) {
-        const double a = score_a (self->page, self->k, i), b = score_b (self->page, self->k, i);
+        const double a = wm_comparison_score_a (self->page, self->k, i),
+                     b = wm_comparison_score_b (self->page, self->k, i);
         if (isfinite (a) && isfinite (b))
             count[bin_of (axis, b, CELLS) * CELLS + bin_of (axis, a, CELLS)]++;
     }
-    snprintf (title, sizeof title, "%s of B against A", self->page->a->label[self->k]);
+    snprintf (title, sizeof title, "%s of B against A", self->page->a.label[self->k]);
     wm_svg_t plot = { .out = self->out, .title = title, .x = *axis, .y = *axis };
     plot.x.name = "A";
     plot.y.name = "B";
@@ -499,13 +356,13 @@ static void draw_density (const pictures_t *self, const wm_svg_axis_t *axis)
     wm_svg_end (&plot);
 }
 
-static void write_pictures (const wm_compare_page_t *self, FILE *out)
+static void write_pictures (const wm_comparison_t *self, FILE *out)
 {
     if (!self->n_scored)
         return;
     fputs ("<h2 class=\"page\">Pictures</h2>\n", out);
-    for (uint32_t k = 0; k < self->a->n_label && k < PICTURES_MAX; k++) {
-        const char *label = self->a->label[k];
+    for (uint32_t k = 0; k < self->a.n_label && k < PICTURES_MAX; k++) {
+        const char *label = self->a.label[k];
         pictures_t pictures = { self, out, k, wm_svg_colour (label, k) };
         wm_svg_axis_t axis = { .name = "score" };
         fputs ("<section>", out);
@@ -527,14 +384,15 @@ static void write_pictures (const wm_compare_page_t *self, FILE *out)
         wm_page_pictures_end (out);
         fputs ("</section>\n", out);
     }
-    if (self->a->n_label > PICTURES_MAX)
-        wm_page_put (out, "p", "%u more scores have no pictures.", self->a->n_label - PICTURES_MAX);
+    if (self->a.n_label > PICTURES_MAX)
+        wm_page_put (out, "p", "%u more scores have no pictures.", self->a.n_label - PICTURES_MAX);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
 wm_fault_t wm_compare_page_write (const wm_compare_page_t *self, FILE *out, wm_error_t *error)
 {
+    static wm_called_t called;
     char *files = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream (&files, &bytes);
@@ -543,18 +401,22 @@ wm_fault_t wm_compare_page_write (const wm_compare_page_t *self, FILE *out, wm_e
     if (memory)
         fclose (memory);
     if (!fault) {
+        wm_called_add (&called, self->found, 0);
         wm_page_begin (out, "Comparison of scores");
-        write_verdict (self, out);
+        write_verdict (self->found, out);
+        if (self->note && *self->note)
+            wm_page_put (out, "p", "%s", self->note);
         fputs ("<section><h2>What was compared</h2>\n", out);
         fwrite (files, 1, bytes, out);
         fputs ("</section>\n", out);
-        write_quantiles (self, out);
+        write_quantiles (self->found, out);
         fputs ("<div class=\"two\">\n", out);
-        write_matches (self, out);
-        write_confusion (self, out);
+        write_matches (self->found, out);
+        wm_called_write (&called, out);
+        wm_called_write_hits (&called, NULL, NULL, out);
         fputs ("</div>\n", out);
         fputs ("<div class=\"sign\"><p>Name</p><p>Date</p><p>Signature</p></div>\n", out);
-        write_pictures (self, out);
+        write_pictures (self->found, out);
         fputs (
             "<footer><p>Written by wiremill compare; which of the two is right, a comparison "
             "does not tell. The tolerance is absolute below 1 and relative above.</p></footer>\n",
