@@ -254,12 +254,13 @@ function layOut() {
     canvas.width = Math.round(view.width * view.ratio);
     canvas.height = Math.round(view.height * view.ratio);
   }
+  const left = MARGIN.left + 7 * Math.max(0, String(Math.max(0, ...panels.map((p) => p.wires))).length - 4);
   const all = view.height - MARGIN.bottom - panels.length * MARGIN.top - (panels.length - 1) * MARGIN.gap;
   const height = Math.floor(all / Math.max(1, panels.length));
   view.panels = panels.map((plane, k) => {
     const old = view.panels.find((p) => p.plane === plane);
-    return { plane, w0: old ? old.w0 : plane.range[0], w1: old ? old.w1 : plane.range[1], x: MARGIN.left, height,
-      y: MARGIN.top + k * (height + MARGIN.top + MARGIN.gap), width: view.width - MARGIN.left - MARGIN.right };
+    return { plane, w0: old ? old.w0 : plane.range[0], w1: old ? old.w1 : plane.range[1], x: left, height,
+      y: MARGIN.top + k * (height + MARGIN.top + MARGIN.gap), width: view.width - left - MARGIN.right };
   });
   draw(); // now: a canvas of a new size is black until it is drawn
   mark();
@@ -279,8 +280,8 @@ function drawHits(pixel, width, height, panel) {
   }
 }
 
-function steps(from, to, most) {
-  const raw = (to - from) / most, power = 10 ** Math.floor(Math.log10(raw)), at = [];
+function steps(from, to, most, least = 0) {
+  const raw = Math.max(least, (to - from) / most), power = 10 ** Math.floor(Math.log10(raw)), at = [];
   const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= raw * 0.999);
   for (let v = Math.ceil(from / step) * step; v <= to + step * 1e-6; v += step) at.push(Number(v.toPrecision(12)));
   return at;
@@ -301,7 +302,7 @@ function drawAxes(context, panel, isLast) {
   context.fillText(nameOf(panel.plane) + (facts.n ? ", " + count(panel.plane.count) + " " + facts.rows : ""), x, y - 6);
   context.font = "11px system-ui, sans-serif";
   context.textAlign = "right";
-  for (const w of steps(panel.w0, panel.w1, Math.max(2, height / 45))) {
+  for (const w of steps(panel.w0, panel.w1, Math.max(2, height / 45), 1)) {
     context.fillText(String(w), x - 7, toY(w) + 4);
     context.fillRect(x - 5, Math.round(toY(w)), 4, 1);
   }
@@ -312,20 +313,23 @@ function drawAxes(context, panel, isLast) {
   context.fillText("wire", 0, 0);
   context.restore();
   context.textAlign = "center";
-  const most = Math.max(2, width / 85), first = facts.firstTick || 0;
-  for (const t of steps(view.t0 + first, view.t1 + first, most)) {
-    context.fillRect(Math.round(toX(t - first)), y + height + 1, 1, 4);
-    if (isLast) context.fillText(String(t), toX(t - first), y + height + 16);
+  const first = facts.firstTick || 0, long = (text) => context.measureText(text).width;
+  let free = 0; // a label has room from here on
+  for (const t of steps(view.t0 + first, view.t1 + first, Math.max(1, width / Math.max(85, long(String(first + facts.ticks)) + 24)))) {
+    const at = toX(t - first), half = long(String(t)) / 2;
+    context.fillRect(Math.round(at), y + height + 1, 1, 4);
+    if (!isLast || at - half < free || at + half > view.width) continue;
+    context.fillText(String(t), at, y + height + 16);
+    free = at + half + 6;
   }
   if (!isLast) return;
-  const isNarrow = width < 420;
+  const cm = (t) => Math.round((t - facts.trigger) * facts.tickCm), drift = facts.tickCm > 0 ? "drift " + cm(view.t0) + " to " + cm(view.t1) + " cm" : "";
+  const name = facts.n ? "tick" : "drift bin", each = name + (facts.tickUs > 0 ? " (" + Number(facts.tickUs.toPrecision(4)) + " us each)" : "");
+  const has = (text) => long(text) + long(drift) + 10 <= width, isNarrow = width / 2 < long(each) / 2 + long(drift) + 10;
   context.textAlign = isNarrow ? "left" : "center";
-  context.fillText((facts.n ? "tick" : "drift bin") + (facts.tickUs > 0 ? " (" + Number(facts.tickUs.toPrecision(4)) + " us each)" : ""), isNarrow ? x : x + width / 2, y + height + 31);
-  if (!(facts.tickCm > 0)) return;
-  const cm = (t) => (t - facts.trigger) * facts.tickCm;
-  context.font = "11px system-ui, sans-serif";
+  context.fillText(has(each) ? each : has(name) ? name : "", isNarrow ? x : x + width / 2, y + height + 31);
   context.textAlign = "right";
-  context.fillText("drift " + Math.round(cm(view.t0)) + " to " + Math.round(cm(view.t1)) + " cm", x + width, y + height + 31);
+  context.fillText(drift, x + width, y + height + 31);
 }
 
 function draw() {

@@ -238,6 +238,26 @@ looked_both () { page=b.html looked; }
 ok "... of two outputs" looked_both
 still () { printf '%s\n' 'scripts off' "true getComputedStyle(document.querySelector('#still')).display === 'block'" "true document.querySelectorAll('#still svg').length >= 6" fit | browser; }
 ok "without scripts the still pictures are there" still
+labels () # no text of the axes lies on another or outside, at three widths, zooms and first ticks
+{
+    {
+        echo "until planes.some((p) => p.level)"
+        echo "true !!(window.boxes = [], window.fill = CanvasRenderingContext2D.prototype.fillText, CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {" \
+            "fill.call(this, text, x, y); const w = this.measureText(text).width, l = x - w * { left: 0, center: 0.5, right: 1 }[this.textAlign], m = this.getTransform().scale(1 / view.ratio);" \
+            "const a = [[l, y - 8], [l + w, y]].map(([u, v]) => [m.a * u + m.c * v + m.e / view.ratio, m.b * u + m.d * v + m.f / view.ratio]);" \
+            "boxes.push({ text, x0: Math.min(a[0][0], a[1][0]), x1: Math.max(a[0][0], a[1][0]), y0: Math.min(a[0][1], a[1][1]), y1: Math.max(a[0][1], a[1][1]) }); })"
+        echo "true !!(window.meet = () => { boxes.length = 0; draw(); const bad = boxes.filter((b, k) => b.x0 < 0 || b.x1 > view.width || boxes.some((c, j) => j < k && b.x0 < c.x1 && c.x0 < b.x1 && b.y0 < c.y1 && c.y0 < b.y1));" \
+            "return boxes.length > 9 ? bad.map((b) => b.text + ' ' + JSON.stringify(b)).join('; ') : 'no texts'; })"
+        for width in 360 400 1000; do
+            printf '%s\n' "size $width 800" "until Math.abs(view.width - element.stage.clientWidth) < 1 && view.width < $width"
+            for first in 0 1234567890123; do for factor in 1 0.3 0.01; do
+                echo "true (() => { facts.firstTick = $first; facts.ticks = 6000; home(); each((p) => zoom(p, p.x + 70, p.y + 50, $factor, $factor)); const bad = meet(); if (bad) throw Error(bad); return true; })()"
+            done; done
+        done
+        echo "true (() => { planes.forEach((p) => { p.wires = 100000; p.range = [0, 100000, 0, 6000]; }); view.panels = []; layOut(); home(); const bad = meet(); if (bad) throw Error(bad); return true; })()"
+    } | browser
+}
+ok "no label of an axis lies on another one" labels
 paper ()
 {
     printf '%s\n' "until planes.some((p) => p.level)" "media print" "true getComputedStyle(document.querySelector('#still')).display === 'block'" \
