@@ -124,6 +124,28 @@ static wm_fault_t factors_check (double tau_us, double t0_us, double tick_us, do
                            where, (double) factor, (unsigned long long) last, tau_us);
 }
 
+/* Names all that are missing, so that one edit of the specification is enough.  */
+static wm_fault_t facts_check (double tau_us, double tick_us, double trigger_offset,
+                               const char *where, wm_error_t *error)
+{
+    const char *needs[3];
+    unsigned n = 0;
+    if (!(tau_us > 0))
+        needs[n++] = "a tau_us above 0";
+    if (!(tick_us > 0))
+        needs[n++] = "a tick_us above 0";
+    if (isnan (trigger_offset))
+        needs[n++] = "trigger_offset";
+    return n == 0 ? WM_OK
+                  : wm_fault (error, WM_EBATCH,
+                              "%.300s: lifetime: exp needs %s%s%s%s%s, which neither the "
+                              "specification nor the input gives; write %s, or lifetime: none, "
+                              "into --spec",
+                              where, needs[0], n == 3 ? ", " : n == 2 ? " and " : "",
+                              n > 1 ? needs[1] : "", n == 3 ? " and " : "", n == 3 ? needs[2] : "",
+                              n > 1 ? "them" : "it");
+}
+
 static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *error)
 {
     const wm_spec_t *spec = self->spec;
@@ -149,17 +171,10 @@ static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *e
            tick_us = fact (spec->tick_us, event->tick_us);
     double trigger_offset = fact (spec->trigger_offset, event->trigger_offset);
     double t0_us = fact (spec->t0_us, 0);
-    const char *missing = !(tau_us > 0)            ? "a tau_us above 0"
-                          : !(tick_us > 0)         ? "a tick_us above 0"
-                          : isnan (trigger_offset) ? "trigger_offset"
-                                                   : NULL;
-    if (missing)
-        return wm_fault (error, WM_EBATCH,
-                         "%.300s: lifetime: exp needs %s, which neither the specification nor "
-                         "the input gives; write it, or lifetime: none, into --spec",
-                         where, missing);
-    wm_fault_t fault =
-        wm_event_reserve (&self->factors, &self->factors_max, event->n_tick, 4, error);
+    wm_fault_t fault = facts_check (tau_us, tick_us, trigger_offset, where, error);
+    if (fault)
+        return fault;
+    fault = wm_event_reserve (&self->factors, &self->factors_max, event->n_tick, 4, error);
     if (!fault && event->stream_ticks)
         fault = factors_check (tau_us, t0_us, tick_us, trigger_offset, event, where, error);
     if (event->n_hit) {

@@ -476,20 +476,30 @@ static void lifetimes_are_as_defined (void **state)
     assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_OK);
     assert_true (wm_cut_odd (cut)->growth == 0);
     event.n_hit = 1;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 1; k < 8; k++) { /* a bit for each fact that is missing */
+        static const char *const needs[8] = {
+            NULL,
+            "a tau_us above 0",
+            "a tick_us above 0",
+            "a tau_us above 0 and a tick_us above 0",
+            "trigger_offset",
+            "a tau_us above 0 and trigger_offset",
+            "a tick_us above 0 and trigger_offset",
+            "a tau_us above 0, a tick_us above 0 and trigger_offset",
+        };
         spec.tau_us = spec.tick_us = spec.trigger_offset = NAN;
-        event.tau_us = k == 0 ? 0 : 900;
-        event.tick_us = k == 1 ? 0 : 0.5;
-        event.trigger_offset = k == 2 ? (double) NAN : 20;
+        event.tau_us = k & 1 ? 0 : 900;
+        event.tick_us = k & 2 ? 0 : 0.5;
+        event.trigger_offset = k & 4 ? (double) NAN : 20;
         char text[300];
         snprintf (text, sizeof text,
                   "here: lifetime: exp needs %s, which neither the specification nor the input "
-                  "gives; write it, or lifetime: none, into --spec",
-                  k == 0   ? "a tau_us above 0"
-                  : k == 1 ? "a tick_us above 0"
-                           : "trigger_offset");
+                  "gives; write %s, or lifetime: none, into --spec",
+                  needs[k], k & (k - 1) ? "them" : "it");
         refused (cut, text);
     }
+    event.tau_us = 900;
+    event.tick_us = 0.5;
     event.trigger_offset = 20;
     /* a stream: the factor of its last tick must be finite */
     event.stream_ticks = 100000;
