@@ -153,7 +153,7 @@ static void add_history (wm_top_campaign_t *campaign, const target_t *target)
     const bool has_broker = *wm_ask_text (campaign->status, "endpoint");
     if (has_broker) {
         wm_client_t *client =
-            wm_client_new (target->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, NULL);
+            wm_client_new (target->endpoint, WM_ROLE_MONITOR, "wiremill top", NULL, NULL);
         wm_client_keys_of (client, target->folder);
         if (!wm_ask_open (client, target->folder, &error))
             take_pages (client, &past, (uint64_t) (now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S));

@@ -158,6 +158,11 @@ void wm_ask_monitor (void)
     is_monitor = true;
 }
 
+wm_role_t wm_ask_role (void)
+{
+    return is_monitor ? WM_ROLE_MONITOR : WM_ROLE_OPERATOR;
+}
+
 void wm_ask_keys (const char *campaign)
 {
     static const wm_role_t order[] = { WM_ROLE_OPERATOR, WM_ROLE_MONITOR, WM_ROLE_PRODUCER,
@@ -494,7 +499,7 @@ const char *wm_ask_operator (const char *verb, char label[64])
 
 static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_t *error)
 {
-    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
+    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_MONITOR, "wiremill", NULL, NULL);
     wm_client_keys_of (client, campaign);
     json_t *status = wm_ask_now (client, campaign, error);
     wm_client_destroy (&client);

@@ -114,6 +114,9 @@ json_t *wm_ask_now (wm_client_t *client, const char *campaign, wm_error_t *error
 /* Of a campaign's own keys this process is to use the monitor's alone. Before wm_ask_lasting.  */
 void wm_ask_monitor (void);
 
+/* The role of a session that may send orders: a monitor in that process.  */
+wm_role_t wm_ask_role (void);
+
 /* Returns whether the broker hands out work: it is neither paused nor draining nor without disk;
    and how many batches wait, are asked for or run.  */
 bool wm_ask_takes_work (const json_t *status);

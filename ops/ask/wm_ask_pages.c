@@ -37,12 +37,15 @@ static json_t *ask_page (wm_client_t *client, const char *what, const char *text
     return ask_page_within (client, what, text, wm_times ()->answer_ms, error);
 }
 
+static wm_fault_t ask_copy (void *argument, wm_client_t *client, wm_error_t *error);
+
 static wm_fault_t ask_broker (const char *endpoint, const char *campaign, ask_t *ask,
                               void *argument, wm_error_t *error)
 {
     if (wm_ask_may_connect (endpoint, error))
         return error->fault;
-    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
+    const wm_role_t role = ask == ask_copy ? WM_ROLE_OPERATOR : WM_ROLE_MONITOR;
+    wm_client_t *client = wm_client_new (endpoint, role, "wiremill", NULL, NULL);
     wm_client_keys_of (client, campaign);
     wm_fault_t fault = wm_ask_open (client, campaign, error);
     if (!fault)

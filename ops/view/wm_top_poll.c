@@ -246,7 +246,7 @@ static void *run (void *argument)
 {
     wm_top_poll_t *self = argument;
     char label[64];
-    self->client = wm_client_new (self->endpoint, WM_ROLE_OPERATOR,
+    self->client = wm_client_new (self->endpoint, wm_ask_role (),
                                   wm_ask_operator (self->verb, label), NULL, &self->wake);
     wm_client_keys_of (self->client, self->folder);
     self->is_ledger_due = true;

@@ -83,14 +83,15 @@ struct wm_client_t {
 wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *label,
                             const char *signature, const int *extra)
 {
-    assert (endpoint && label && role >= WM_ROLE_WORKER && role <= WM_ROLE_OPERATOR);
+    assert (endpoint && label && role >= WM_ROLE_WORKER && role <= WM_ROLE_MONITOR);
     wm_client_t *self = calloc (1, sizeof *self);
     assert (self);
     self->endpoint = strdup (endpoint);
     self->label = strdup (label);
     self->signature = strdup (signature ? signature : WM_VERSION);
     assert (self->endpoint && self->label && self->signature);
-    self->role = role;
+    self->role = role == WM_ROLE_MONITOR ? WM_ROLE_OPERATOR : role;
+    self->key.least = role;
     self->silence_ms = wm_times ()->silence_ms;
     self->extra = extra ? *extra : -1;
     int rc = sodium_init ();
@@ -243,7 +244,7 @@ static void read_monitor (wm_client_t *self)
 static wm_fault_t handshake_failed (wm_client_t *self)
 {
     wm_error_t why;
-    wm_client_key_failed (&self->key, self->endpoint, self->role, &why);
+    wm_client_key_failed (&self->key, self->endpoint, &why);
     return session_end (self, why.fault, "%s", why.text);
 }
 

@@ -29,8 +29,9 @@ typedef enum {
 } wm_client_event_t;
 
 /* Makes a closed session. `label` names this process for people ("host:pid"); `signature` (workers)
-   is the engine signature. `extra` (may be NULL): a descriptor of the owner's that wm_client_wait
-   watches too. Never NULL (without memory the process ends).  */
+   is the engine signature. An operator that only reads is a WM_ROLE_MONITOR: refusals ask for that
+   key, and an operator's does as well. `extra` (may be NULL): a descriptor of the owner's that
+   wm_client_wait watches too. Never NULL (without memory the process ends).  */
 wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *label,
                             const char *signature, const int *extra);
 void wm_client_destroy (wm_client_t **self_p);

@@ -69,11 +69,10 @@ static void ask_mechanism (const char *endpoint, char mechanism[21])
         snprintf (mechanism, 21, "%.20s", (const char *) greeting + 12);
 }
 
-wm_fault_t wm_client_key_failed (wm_client_key_t *self, const char *endpoint, wm_role_t role,
-                                 wm_error_t *error)
+wm_fault_t wm_client_key_failed (wm_client_key_t *self, const char *endpoint, wm_error_t *error)
 {
     char mechanism[21] = "";
-    const char *name = wm_role_name (role);
+    const char *name = wm_role_name (self->least);
     if (self->join && self->event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
         return wm_fault (error, WM_EKEY,
                          "key refused: %s %s of %s, by the broker at %s: %s; ask its operator for "
@@ -140,11 +139,11 @@ wm_fault_t wm_client_key_each (wm_client_key_t *self, const char *endpoint, wm_r
         }
         if (!wm_role_fits (join.role, role)) {
             if (!is_tried)
-                fault =
-                    wm_fault (error, WM_EKEY,
-                              "key refused: %s is the key of a %s; give --join-file with the "
-                              "campaign's join-%s, for the broker at %s",
-                              self->path, wm_role_name (join.role), wm_role_name (role), endpoint);
+                fault = wm_fault (error, WM_EKEY,
+                                  "key refused: %s is the key of a %s; give --join-file with the "
+                                  "campaign's join-%s, for the broker at %s",
+                                  self->path, wm_role_name (join.role), wm_role_name (self->least),
+                                  endpoint);
             continue;
         }
         is_tried = true;

@@ -18,6 +18,7 @@
 #define WM_HANDSHAKE_PAUSE_MS 200
 
 typedef struct {
+    wm_role_t least;       /* of a key that is enough */
     const char *of;        /* lent: a campaign, its folder's keys, and those given; NULL: all */
     const wm_join_t *join; /* NULL: none */
     const char *path;      /* its file */
@@ -32,8 +33,7 @@ void wm_client_key_use (const wm_client_key_t *self, void *socket);
 
 /* Explains why the connection ended before WELCOME. WM_EKEY: the broker refused the key, or wants
    one; WM_EAGAIN: for another reason, or it is not yet sure.  */
-wm_fault_t wm_client_key_failed (wm_client_key_t *self, const char *endpoint, wm_role_t role,
-                                 wm_error_t *error);
+wm_fault_t wm_client_key_failed (wm_client_key_t *self, const char *endpoint, wm_error_t *error);
 
 /* Calls `open` with the keys of this process that are of the session's role, one after another,
    until one is admitted, and with each again while the broker closes the connection in the

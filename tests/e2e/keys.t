@@ -65,11 +65,15 @@ produce_by=("$bin/wiremill" produce --broker "$b" --input "$made/two.h5")
 no_key () { refused 7 "key refused: the broker at $b wants a key.*--join-file" "$@"; }
 ok "a worker without a key" no_key "${work_by[@]}"
 ok "a producer without a key" no_key "${produce_by[@]}"
-ok "an operator without a key" no_key "${status_by[@]}"
+only_reads () { no_key "$@" && says "this monitor has none; give --join-file with the campaign's join-monitor$"; }
+ok "a command that reads asks for a monitor's key" only_reads "${status_by[@]}"
+steers () { no_key "$bin/wiremill" pause --broker "$b" && says "this operator has none; give --join-file with the campaign's join-operator$"; }
+ok "one that steers asks for an operator's" steers
 other_role () { refused 7 "is the key of a $1; give --join-file with the campaign's join-$2" "${@:3}"; }
 ok "a worker by a producer's key" other_role producer worker "${work_by[@]}" --join-file "$keys/join-producer"
 ok "a producer by a worker's key" other_role worker producer "${produce_by[@]}" --join-file "$keys/join-worker"
-ok "an operator by a worker's key" other_role worker operator "${status_by[@]}" --join-file "$keys/join-worker"
+ok "a command that reads by a worker's key" other_role worker monitor "${status_by[@]}" --join-file "$keys/join-worker"
+ok "one that steers by a worker's key" other_role worker operator "$bin/wiremill" pause --broker "$b" --join-file "$keys/join-worker"
 
 sed 's/.$/x/; s/\(.*\)../\1yz/' "$keys/join-worker" >"$work/mistyped"
 ok "a mistyped line" refused 2 "checksum is wrong" "${work_by[@]}" --join-file "$work/mistyped"
