@@ -43,10 +43,16 @@ static wm_ks_code_t take_shape (wm_kserve_tensor_t *tensor, const json_t *shape,
                            tensor->name, WM_TENSOR_DIM_MAX);
     for (size_t i = 0; i < n; i++) {
         const json_t *dim = json_array_get (shape, i);
-        if (!json_is_integer (dim) || json_integer_value (dim) < 0)
+        if (!json_is_integer (dim))
             return wm_ks_fail (error, WM_KS_INVALID,
                                "Unable to parse 'shape' of input '%.100s': a dimension is no "
                                "integer of 0 or more",
+                               tensor->name);
+        if (json_integer_value (dim) < 0) /* 500, as Triton's clients are tested to expect */
+            return wm_ks_fail (error, WM_KS_INTERNAL,
+                               "Unable to parse 'shape': attempt to access JSON non-unsigned-"
+                               "integer as unsigned-integer (input '%.100s' has a negative "
+                               "dimension)",
                                tensor->name);
         tensor->dim[i] = json_integer_value (dim);
     }

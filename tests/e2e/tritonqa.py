@@ -180,6 +180,10 @@ def http_test():
         text = json.dumps({"inputs": [head]}).replace('"data": 0', '"data": ' + data)
         answer = client._post("v2/models/densenet_onnx/infer", text, None, None)
         assert answer.status_code == code and (code == 200 or b"nesting depth exceeds maximum allowed limit (100)" in answer.read()), depth
+    for shape, code, text in (([2, -5], 500, b"'shape': attempt to access JSON non-unsigned-integer as unsigned-integer"), ([2, 1.5], 400, b"integer of 0 or more")):
+        head = {"name": "INPUT0", "shape": shape, "datatype": "FP32", "data": [1.0]}
+        answer = client._post("v2/models/variable/infer", json.dumps({"inputs": [head]}), None, None)
+        assert answer.status_code == code and text in answer.read(), shape
     loads()
 
 
