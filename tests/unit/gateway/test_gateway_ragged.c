@@ -508,7 +508,8 @@ static void test_raw (void **state)
     assert_non_null (strstr (error.text, "but got 2 inputs in 'm' model configuration"));
 }
 
-/* A model of rows (2, any, 3, any) whose clients have (6, any, any), and back.  */
+/* A model of rows (2, any, 3, any) whose clients have (6, any, any), and back. What stands behind
+   the last input and output is not read.  */
 static void test_reshaped (void **state)
 {
     (void) state;
@@ -532,6 +533,7 @@ static void test_reshaped (void **state)
         wm_signature_port_t *port = k ? &one.output[0] : &one.input[0];
         port->n_dim = 3;
         memcpy (port->dim, clients, sizeof clients);
+        port[1] = (wm_signature_port_t){ .name = "behind", .n_model = 77, .model = { 1ll << 40 } };
     }
     for (size_t i = 0; i < sizeof value / sizeof *value; i++)
         value[i] = (float) i;
