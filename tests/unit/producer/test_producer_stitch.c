@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/h5_fails.h"
+
 /* ---- stitching ------------------------------------------------------------------------------- */
 
 #define TILES_MAX 64u
@@ -454,11 +456,64 @@ static void frames_wait_for_a_full_disk (void **state)
     source_clear (&source);
 }
 
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* they have their own malloc */
+static size_t refused; /* bytes that malloc does not give */
+
+void *__libc_malloc (size_t bytes);
+void *malloc (size_t bytes)
+{
+    return bytes == refused ? NULL : __libc_malloc (bytes);
+}
+
+/* A plane of 8 x 25 cells and 15 tiles, each list with one more. Nothing is written of it.  */
+static void a_plane_needs_memory (void **state)
+{
+    (void) state;
+    const struct {
+        size_t bytes;
+        const char *text;
+    } list[] = { { 16 * sizeof (wm_tile_t), "no memory for 15 tiles" },
+                 { 201 * sizeof (float), "no memory for a plane of 8 x 25" } };
+    source_t source;
+    source_make (&source, "memory.h5");
+    const wm_writer_job_t job = job_of (&source, test_path ("memory.scores.h5"));
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        wm_writer_t *writer = wm_writer_new (&job);
+        wm_writer_result_t result;
+        wm_error_t error = { .fault = WM_OK };
+        wm_fault_t fault = WM_OK;
+        for (bool done = false; !done && !fault;) {
+            refused = list[i].bytes;
+            fault = wm_writer_step (writer, &done, &result, &error);
+            refused = 0;
+        }
+        assert_int_equal (fault, WM_EHOST);
+        assert_string_equal (error.text, list[i].text);
+        wm_writer_destroy (&writer);
+        assert_int_not_equal (access (test_path ("memory.scores.h5.part"), F_OK), 0);
+    }
+    source_clear (&source);
+}
+#endif
+
 /* HDF5 1.10 keeps the memory of a file that it could not close, as on a full disk.  */
 const char *__lsan_default_suppressions (void);
 const char *__lsan_default_suppressions (void)
 {
     return "leak:libhdf5";
+}
+
+/* Also that which makes a column of no rows, into which nothing is written later.  */
+static void a_call_that_fails_is_an_error (void **state)
+{
+    (void) state;
+    source_t source;
+    source_make (&source, "fails.h5");
+    const wm_writer_job_t job = job_of (&source, test_path ("fails.scores.h5"));
+    assert_true (h5_each_call_fails (&job) > 50);
+    source.scratch.state[1] = 1; /* nothing is held */
+    h5_each_call_fails (&job);
+    source_clear (&source);
 }
 
 /* Ready-made patches lie nowhere.  */
@@ -518,6 +573,10 @@ int main (void)
         cmocka_unit_test (a_short_event_has_an_empty_frame),
         cmocka_unit_test (events_of_one_number_have_two_names),
         cmocka_unit_test (frames_wait_for_a_full_disk),
+        cmocka_unit_test (a_call_that_fails_is_an_error),
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+        cmocka_unit_test (a_plane_needs_memory),
+#endif
         cmocka_unit_test (patches_are_refused),
         cmocka_unit_test (what_is_no_image_is_refused),
     };
