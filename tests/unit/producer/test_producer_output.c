@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/h5_fails.h"
+
 static wm_spec_t spec;
 static wm_pins_t pins;
 static const uint8_t campaign[16] = { 0xab, 1, 0xff, [15] = 0x10 };
@@ -421,8 +423,9 @@ static void tables_of_numl (void **state)
     *pins.layout = 0;
 }
 
-/* Writes all that a reader has, with scores of score_of.  */
-static void all_written (wm_reader_t *reader, const wm_spec_t *of, const char *out)
+/* Writes all that a reader has, with scores of score_of; `each_fails`: after each call that the
+   writer makes of the library has failed once.  */
+static void all_written (wm_reader_t *reader, const wm_spec_t *of, const char *out, bool each_fails)
 {
     const uint32_t n = (uint32_t) wm_reader_n_row (reader);
     wm_error_t error;
@@ -441,7 +444,10 @@ static void all_written (wm_reader_t *reader, const wm_spec_t *of, const char *o
                                   .scratch = &scratch,
                                   .reader = reader,
                                   .engine = engines,
+                                  .engine_error = errors,
                                   .n_engine = 1 };
+    if (each_fails)
+        h5_each_call_fails (&job);
     write_all (&job, &result);
     wm_scratch_close (&scratch);
 }
@@ -468,7 +474,7 @@ static void tables_of_windows (void **state)
     assert_in_range (n, 20, MOST);
     assert_int_equal (wm_reader_rows (reader, 0, n, &rows, &error), WM_OK);
     assert_true (wire[n - 1] && time[n - 1] && plane[n - 1]); /* else columns could be mixed up */
-    all_written (reader, &windows, test_path ("windows.scores.h5"));
+    all_written (reader, &windows, test_path ("windows.scores.h5"), true);
     hid_t file = H5Fopen (test_path ("windows.scores.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
     assert_int_equal (count (file, "emtrkmichel"), 12 + 4);
     assert_int_equal (count (file, "emtrkmichel_table"), 5 + 4 + 5);
@@ -528,7 +534,7 @@ static void tables_of_many_rows (void **state)
         wm_reader_t *reader = wm_reader_open (test_path ("many.h5"), &spec, &error);
         if (!reader)
             fail_msg ("%s", error.text);
-        all_written (reader, &spec, test_path ("many.scores.h5"));
+        all_written (reader, &spec, test_path ("many.scores.h5"), false);
         file = H5Fopen (test_path ("many.scores.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
         assert_int_equal (count (file, "/"), 4 + has_own);
         column (file, "emtrkmichel_table/event_id.seq_cnt", H5T_STD_I64LE, 4, runs);
