@@ -117,6 +117,7 @@ void wm_log_start (void)
     if (!stream)
         return;
     to_journal = is_journal ();
+    tzset (); /* it opens a file: within `take` that would wait for a thread which flushes all */
     setvbuf (stream, buffer, _IOLBF, sizeof buffer);
     stderr = stream;
 }
