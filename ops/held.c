@@ -206,16 +206,18 @@ static void why_campaign (const json_t *status, const char *campaign)
         printf ("waiting for: %s; ", waiting);
         advise (status, waiting, campaign);
     } else if (wm_ask_int (status, "inputs.open"))
-        printf ("nothing holds the campaign back: %lld inputs are open, %lld batches run\n",
+        printf ("nothing holds the campaign back; inputs open: %lld, batches running: %lld\n",
                 (long long) wm_ask_int (status, "inputs.open"),
                 (long long) wm_ask_int (status, "batches.running"));
     else
         puts (wm_account_is_clean (status) ? "nothing is left to do"
                                            : "nothing is left to do but what is held or changed");
-    printf ("failures: %lld refused by an engine, %lld lost with their worker, %lld alarms\n",
-            (long long) wm_ask_int (status, "counters.n_fail"),
-            (long long) wm_ask_int (status, "counters.n_lost"),
-            (long long) wm_ask_int (status, "counters.alarm"));
+    const int64_t n_fail = wm_ask_int (status, "counters.n_fail"),
+                  n_lost = wm_ask_int (status, "counters.n_lost"),
+                  n_alarm = wm_ask_int (status, "counters.alarm");
+    if (n_fail || n_lost || n_alarm)
+        printf ("failures: %lld refused by an engine, %lld lost with their worker, %lld alarms\n",
+                (long long) n_fail, (long long) n_lost, (long long) n_alarm);
 }
 
 /* Whether a line names this, and not something longer: it ends there, or a space or ": "

@@ -47,7 +47,7 @@ const wm_verb_t wm_verb_status = {
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-#define CELLS 11
+#define CELLS 8
 #define CELL_BYTES 48
 #define RATE_WIDTH 14
 
@@ -62,8 +62,8 @@ static const char *color (wm_style_t style)
 static void show_cells (char cell[CELLS][CELL_BYTES], int rate_width, wm_style_t style)
 {
     /* the last that people look for is left out first; the bar stands without a heading */
-    static const int rank[CELLS] = { 0, 1, 9, 2, 5, 6, 4, 8, 3, 7, 10 };
-    const int cell_width[CELLS] = { -14, -9, -12, 7, 5, 6, 5, 9, rate_width, 11, 12 };
+    static const int rank[CELLS] = { 0, 1, 6, 2, 5, 3, 4, 7 };
+    const int cell_width[CELLS] = { -14, -9, -12, 7, 9, rate_width, 10, 12 };
     char padded[CELLS][CELL_BYTES], line[WM_SHOW_WIDTH_MAX + 1];
     wm_show_part_t part[CELLS];
     for (int i = 0; i < CELLS; i++) {
@@ -86,13 +86,13 @@ static void show_cells (char cell[CELLS][CELL_BYTES], int rate_width, wm_style_t
 
 static void show_campaign (const json_t *s)
 {
-    char head[CELLS][CELL_BYTES] = { "CAMPAIGN", "STATE",  "SUBMITTED", "DONE", "RUN", "QUEUED",
-                                     "HELD",     "EVENTS", "",          "ETA",  "" };
-    char cell[CELLS][CELL_BYTES] = { "", "", "-", "-", "", "", "", "", "", "-", "" };
+    char head[CELLS][CELL_BYTES] = { "CAMPAIGN", "STATE", "SUBMITTED", "DONE",
+                                     "EVENTS",   "",      "ETA",       "" };
+    char cell[CELLS][CELL_BYTES] = { "", "", "-", "-", "", "", "-", "" };
     char name[64], text[32], bar[64];
     const double share = wm_account_share (s), eta_s = wm_ask_real (s, "eta_s");
     const time_t submitted_s = (time_t) wm_ask_int (s, "campaign.submitted");
-    const double queued = wm_ask_real (s, "batches.queued") + wm_ask_real (s, "batches.asked");
+    const int64_t queued = wm_ask_int (s, "batches.queued") + wm_ask_int (s, "batches.asked");
     struct tm local;
     const wm_top_campaign_t campaign = { .status = (json_t *) (uintptr_t) s };
     wm_account_name (s, name);
@@ -102,15 +102,12 @@ static void show_campaign (const json_t *s)
         strftime (cell[2], CELL_BYTES, "%b %d %H:%M", &local);
     if (share >= 0)
         snprintf (cell[3], CELL_BYTES, "%.1f%%", wm_account_percent (s));
-    snprintf (cell[4], CELL_BYTES, "%s", wm_show_short (wm_ask_real (s, "batches.running"), text));
-    snprintf (cell[5], CELL_BYTES, "%s", wm_show_short (queued, text));
-    snprintf (cell[6], CELL_BYTES, "%s", wm_show_short (wm_ask_real (s, "hits.held"), text));
-    snprintf (cell[7], CELL_BYTES, "%s", wm_show_count (wm_ask_int (s, "events.announced"), text));
-    snprintf (cell[8], CELL_BYTES, "%s", wm_show_short (wm_ask_real (s, "rate.hits_s"), text));
+    snprintf (cell[4], CELL_BYTES, "%s", wm_show_count (wm_ask_int (s, "events.announced"), text));
+    snprintf (cell[5], CELL_BYTES, "%s", wm_show_short (wm_ask_real (s, "rate.hits_s"), text));
     if (eta_s > 0)
-        snprintf (cell[9], CELL_BYTES, "%s", wm_show_time (eta_s, text));
-    snprintf (cell[10], CELL_BYTES, "%s", wm_show_bar (share > 0 ? share : 0, 10, bar));
-    const int rate_width = (int) strlen (wm_ask_rows_s (s, RATE_WIDTH, head[8]));
+        snprintf (cell[6], CELL_BYTES, "%s", wm_show_time (eta_s, text));
+    snprintf (cell[7], CELL_BYTES, "%s", wm_show_bar (share > 0 ? share : 0, 10, bar));
+    const int rate_width = (int) strlen (wm_ask_rows_s (s, RATE_WIDTH, head[5]));
     show_cells (head, rate_width > 7 ? rate_width : 7, WM_PLAIN);
     show_cells (cell, rate_width > 7 ? rate_width : 7, wm_top_style (&campaign));
     if (wm_ask_serves_clients (s))
@@ -126,6 +123,9 @@ static void show_campaign (const json_t *s)
     printf ("\n%s: ", wm_ask_rows (s));
     wm_account_hits (stdout, s);
     putchar ('\n');
+    if (*wm_ask_text (s, "endpoint"))
+        printf ("batches: %lld running, %lld queued\n",
+                (long long) wm_ask_int (s, "batches.running"), (long long) queued);
 }
 
 /* What NVML reports of a worker's GPU; it leaves some values out.  */
@@ -299,7 +299,7 @@ static void show_status (const json_t *s, const char *campaign)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-#define COUNTS_WIDTH 31 /* STATE, ROWS and HELD, with the spaces before them */
+#define COUNTS_WIDTH 31 /* STATE, ROWS and HELD ROWS, with the spaces before them */
 
 typedef struct {
     uint64_t n;
@@ -322,6 +322,8 @@ static bool show_file (void *argument, const json_t *file)
 {
     char hits[32], held[32];
     files_t *self = argument;
+    const char *state = wm_ask_text (file, "state");
+    const bool is_held = strcmp (state, "held") == 0; /* as a whole: why, and not how many rows */
     if (self->json) {
         fputs (self->n++ ? ",\n    " : "\n    ", stdout);
         json_dumpf (file, stdout, JSON_COMPACT);
@@ -329,14 +331,14 @@ static bool show_file (void *argument, const json_t *file)
     }
     if (!self->n++)
         printf ("%-*s  %-*s  %-7s  %9s  %9s\n", self->input, "INPUT", self->output, "OUTPUT",
-                "STATE", "ROWS", "HELD");
+                "STATE", "ROWS", "HELD ROWS");
     show_name (wm_ask_text (file, "path"), self->input, self->is_cut);
     show_name (wm_ask_text (file, "output"), self->output, self->is_cut);
-    printf ("%-7s  %9s  %9s\n", wm_ask_text (file, "state"),
-            strcmp (wm_ask_text (file, "state"), "open") /* its rows are not known yet */
-                ? wm_show_short (wm_ask_real (file, "hits"), hits)
-                : "-",
-            wm_show_short (wm_ask_real (file, "held"), held));
+    printf ("%-7s  %9s  %9s\n", state,
+            is_held || strcmp (state, "open") == 0 /* its rows are not known yet */
+                ? "-"
+                : wm_show_short (wm_ask_real (file, "hits"), hits),
+            is_held ? "-" : wm_show_short (wm_ask_real (file, "held"), held));
     return true;
 }
 

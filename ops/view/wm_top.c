@@ -134,6 +134,16 @@ static void put_title (wm_screen_t *canvas, const char *text)
     wm_canvas_next (canvas);
 }
 
+/* Rows; or, if a file is held, files.  */
+static const char *held_of (const json_t *s, char text[32])
+{
+    const int64_t n_file = wm_ask_int (s, "inputs.held");
+    if (!n_file)
+        return short_of (s, "hits.held", text);
+    snprintf (text, 32, "%lld file%s", (long long) n_file, n_file == 1 ? "" : "s");
+    return text;
+}
+
 static void put_campaign_row (wm_screen_t *canvas, const wm_top_campaign_t *campaign, bool chosen)
 {
     char name[64], text[32];
@@ -153,10 +163,11 @@ static void put_campaign_row (wm_screen_t *canvas, const wm_top_campaign_t *camp
     }
     wm_canvas_cell (canvas, WM_PLAIN, -7, done_of (s, text));
     wm_canvas_cell (canvas, WM_PLAIN, -9, is_here ? short_of (s, "rate.hits_s", text) : "-");
-    wm_canvas_cell (canvas, WM_PLAIN, -12, is_here ? eta_of (s, text) : "-");
+    wm_canvas_cell (canvas, WM_PLAIN, -11, is_here ? eta_of (s, text) : "-");
     wm_canvas_cell (canvas, WM_PLAIN, -8, is_here ? short_of (s, "workers_total", text) : "-");
-    const int64_t n_held = wm_ask_int (s, "hits.held"), n_alarm = wm_ask_int (s, "counters.alarm");
-    wm_canvas_cell (canvas, n_held ? WM_BAD : WM_PLAIN, -6, short_of (s, "hits.held", text));
+    const int64_t n_held = wm_ask_int (s, "hits.held"), n_file = wm_ask_int (s, "inputs.held"),
+                  n_alarm = wm_ask_int (s, "counters.alarm");
+    wm_canvas_cell (canvas, n_held || n_file ? WM_BAD : WM_PLAIN, -9, held_of (s, text));
     wm_canvas_cell (canvas, n_alarm ? WM_BAD : WM_PLAIN, -7, short_of (s, "counters.alarm", text));
     wm_canvas_put (canvas, WM_PLAIN, "  ");
     int room = canvas->columns - canvas->used;
@@ -200,7 +211,7 @@ static void draw_list (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_ca
             strcpy (per_s, "per s");
     snprintf (title, sizeof title, " wiremill top: %d campaigns", n);
     put_title (canvas, title);
-    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-9s%7s%9s%12s%8s%6s%7s", name_columns (canvas),
+    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-9s%7s%9s%11s%8s%9s%7s", name_columns (canvas),
                    "CAMPAIGN", "STATE", "DONE", per_s, "ETA", "WORKERS", "HELD", "ALARMS");
     if (canvas->columns >= canvas->used + GRAPH_LEAST)
         wm_canvas_put (canvas, WM_BOLD, "  RATE");

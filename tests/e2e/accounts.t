@@ -25,7 +25,7 @@ ok "an output names its input as it was typed, its real path and time, and the c
 # ---- files, and inputs by any name ------------------------------------------------------------------------------
 files () # endpoint or folder, as status takes it
 {
-    keep "$bin/wiremill" status --files "$@" && says "^INPUT +OUTPUT +STATE +ROWS +HELD$" &&
+    keep "$bin/wiremill" status --files "$@" && says "^INPUT +OUTPUT +STATE +ROWS +HELD ROWS$" &&
         says "^$work/data/one.h5 +one.scores.h5 +written +[0-9]+ +0$" &&
         says "^$work/data/two.h5 +two.scores.h5 +written +[0-9]+ +0$" &&
         [ "$(wc -l <"$work/said")" = 3 ] && keep "$bin/wiremill" status --files --json "$@" &&

@@ -181,6 +181,13 @@ ok "no campaign there" refused 5 "holds no campaign" "$bin/wiremill" status "$wo
 head -c 20000 "$made/two.h5" >"$work/short.h5"
 truncated () { refused 3 "short.h5" "${run[@]}" --input "$made/one.h5" --input "$work/short.h5"; }
 ok "a truncated file is held by name, the rest is done" truncated
+as_file ()
+{
+    keep "$bin/wiremill" status --files "$work/out" && says "/short.h5 .* held +- +-$" &&
+        keep "$bin/wiremill" top --once "$work/out" "$work/out" && says "^  out +finished .* 1 file +0$" &&
+        keep "$bin/wiremill" why "$work/out" && ! says "^failures:"
+}
+ok "it is held as a file, not as so many rows; it is no failure of an engine" as_file
 ok "status notices a full disk under its stdout" full "$bin/wiremill" status "$work/out" --json
 ok "the rest is there" test -s "$work/out/one.scores.h5"
 ok "and it is still held the next time" truncated
