@@ -34,8 +34,6 @@
 
 #define NO_RULE "No conversion rule found for operations" /* OpenVINO's text before their list */
 
-static const wm_import_choices_t none;
-
 static double draw_below (uint64_t *state, double limit)
 {
     return (double) (wm_seed_next (state) >> 11) * 0x1p-53 * limit;
@@ -725,39 +723,34 @@ static wm_fault_t identify (wm_onnx_t *onnx, const wm_import_choices_t *choices,
     return wm_digest_finish (&digest, sha256, error);
 }
 
-wm_fault_t wm_import_sha256_here (const char *path, const wm_import_choices_t *choices,
-                                  char hex[65], bool *alone, wm_error_t *error)
+wm_fault_t wm_import_original_open (wm_import_original_t *self, const char *path,
+                                    const wm_import_choices_t *choices, const char *wmm_path,
+                                    wm_error_t *error)
 {
-    uint8_t sha256[32];
-    wm_onnx_t onnx;
-    wm_fault_t fault = wm_onnx_open (&onnx, path, NULL, error);
-    if (alone)
-        *alone = !onnx.model; /* only data in other files makes opening parse it */
+    self->choices = choices ? *choices : (wm_import_choices_t){ 0 };
+    const wm_fault_t fault = wm_onnx_open (&self->onnx, path, wmm_path, error);
+    self->alone = !self->onnx.model; /* only data in other files makes opening parse it */
+    return fault ? fault : identify (&self->onnx, &self->choices, self->sha256, error);
+}
+
+wm_fault_t wm_import_original_write (wm_import_original_t *self, const char *wmm_path,
+                                     char why[480], wm_error_t *error)
+{
+    wm_fault_t fault = wm_onnx_read (&self->onnx, self->choices.outputs, error);
     if (!fault)
-        fault = identify (&onnx, choices ? choices : &none, sha256, error);
-    if (!fault)
-        sodium_bin2hex (hex, 65, sha256, sizeof sha256);
-    wm_onnx_clear (&onnx);
-    return fault;
+        fault = wm_onnx_refuse (&self->onnx, error);
+    return fault ? fault
+                 : write_model (&self->onnx, &self->choices, self->sha256, wmm_path, why, error);
 }
 
 wm_fault_t wm_import_here (const char *path, const wm_import_choices_t *choices,
                            const char *wmm_path, char why[480], wm_error_t *error)
 {
-    uint8_t sha256[32];
-    wm_onnx_t onnx;
+    wm_import_original_t original;
     why[0] = 0;
-    choices = choices ? choices : &none;
-    wm_fault_t fault =
-        wm_onnx_open (&onnx, path, choices->spare ? choices->spare : wmm_path, error);
+    wm_fault_t fault = wm_import_original_open (&original, path, choices, wmm_path, error);
     if (!fault)
-        fault = wm_onnx_read (&onnx, choices->outputs, error);
-    if (!fault)
-        fault = wm_onnx_refuse (&onnx, error);
-    if (!fault)
-        fault = identify (&onnx, choices, sha256, error);
-    if (!fault)
-        fault = write_model (&onnx, choices, sha256, wmm_path, why, error);
-    wm_onnx_clear (&onnx);
+        fault = wm_import_original_write (&original, wmm_path, why, error);
+    wm_onnx_clear (&original.onnx);
     return fault;
 }

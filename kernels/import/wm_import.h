@@ -23,7 +23,6 @@ typedef struct {
     bool accept;         /* OpenVINO scores it, also where it does not compute what ONNX defines */
     bool exact;          /* values that float32 does not hold are kept as they are (wm_exact.h);
                             part of the identity only of a model that has a type of them */
-    const char *spare;   /* not part of it: no file of the model's may be this; NULL: wmm_path */
 } wm_import_choices_t;
 
 /* In `why`, after "; ", if a general model's multiply-adds are not known; the reason follows.  */
@@ -43,11 +42,22 @@ wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, cons
 wm_fault_t wm_import_here (const char *path, const wm_import_choices_t *choices,
                            const char *wmm_path, char why[480], wm_error_t *error);
 
-/* Computes the identity of the model that wm_import makes of `path`: the SHA-256 of the file, of
-   the data that it keeps in files beside it, and of the choices. *alone (may be NULL): it keeps no
-   data in other files. Faults as wm_import.  */
-wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choices, char hex[65],
-                             bool *alone, wm_error_t *error);
+/* The same in two steps, with the file opened and read once: a caller that has the model already
+   does not make it again.  */
+typedef struct wm_import wm_import_t;
+
+/* Opens the file and computes the model's identity: the SHA-256 of the file, of the data that it
+   keeps in files beside it, and of the choices. *alone (may be NULL): it keeps no data in other
+   files. `path` must outlive what is returned. `place`: a name in the folder of the .wmm that
+   wm_import_make will write, which no file of the model's may be; NULL: none will be written. NULL
+   and faults as wm_import.  */
+wm_import_t *wm_import_open (const char *path, const wm_import_choices_t *choices,
+                             const char *place, char hex[65], bool *alone, wm_error_t *error);
+
+/* Writes the .wmm, once.  */
+wm_fault_t wm_import_make (wm_import_t *self, const char *wmm_path, char why[480],
+                           wm_error_t *error);
+void wm_import_destroy (wm_import_t **self_p);
 
 /* Writes a seeded EmTrkMichelId network (11,900,420 parameters, He-like scales so that scores vary)
    as ONNX. wire, bin: patch size (48, 48).  */

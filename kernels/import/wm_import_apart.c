@@ -4,9 +4,10 @@
 
    The process is a fork: the engines' libraries are where they are, and it starts in a millisecond.
    It may read the model, the files beside it and the engines; it may write in a folder that was
-   made for it, PATH.import-XXXXXX beside PATH, from which the caller renames the .wmm to PATH. It
-   answers through a pipe; the answer is checked as that of a stranger. It dies with the caller. A
-   folder that a killed import left is swept by the next import to that path.  */
+   made for it, PLACE.import-XXXXXX, from which the caller renames the .wmm. It answers through a
+   socket when it has read the model, and waits; if it is told to go on, it makes the .wmm and
+   answers again. An answer is checked as that of a stranger. The process dies with the caller. A
+   folder that a killed import left is swept by the next import to that place.  */
 #include "kernels/import/wm_import_private.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
@@ -18,38 +19,41 @@
 #include "schema/confine/wm_confine.h"
 #include "schema/wm_limits.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define CPU_S_MAX 3600 /* of an import; the largest known take a minute */
 
-typedef struct {
+struct wm_import {
     const char *path;
-    const wm_import_choices_t *choices;
-    const char *folder; /* it may write there; NULL: it only computes the identity */
-    const char *wmm;    /* in it */
-} task_t;
+    char folder[PATH_MAX]; /* the process may write there; "": nowhere */
+    char wmm[PATH_MAX + NAME_MAX + 2]; /* in it */
+    int lock;              /* on the folder */
+    int unmade;            /* errno: why there is no folder */
+    int end;               /* of the socket to the process */
+    pid_t pid;             /* 0: it has ended */
+};
 
-/* What the process sends: below PIPE_BUF, so that it comes whole or not at all.  */
+/* What the process sends: as a packet, so that it comes whole or not at all.  */
 typedef struct {
     wm_error_t error; /* fault WM_OK: none */
     char why[480], hex[65];
     bool alone;
 } answer_t;
-static_assert (sizeof (answer_t) <= PIPE_BUF, "an answer is one write");
 
 /* ---- in the process -------------------------------------------------------------------------- */
 
@@ -89,55 +93,84 @@ static void read_engines (wm_confine_files_t *files)
     }
 }
 
-static void confine (const task_t *task)
+static void confine (const wm_import_t *self)
 {
     const struct rlimit cpu = { CPU_S_MAX, CPU_S_MAX },
                         file = { 2ul * WM_MODEL_BYTES_MAX, 2ul * WM_MODEL_BYTES_MAX };
     char path[PATH_MAX];
     wm_confine_files_t *files = wm_confine_files_new ();
     read_engines (files);
-    snprintf (path, sizeof path, "%s", task->path);
+    snprintf (path, sizeof path, "%s", self->path);
     for (int i = 0; i < WM_PATH_LINKS_MAX && (i == 0 || wm_path_follow (path)); i++) {
         wm_confine_files_beside (files, path);
         wm_confine_files_links (files, path);
     }
-    if (task->folder)
-        wm_confine_files_scratch (files, task->folder); /* OpenVINO is given a link there */
+    if (*self->folder)
+        wm_confine_files_scratch (files, self->folder); /* OpenVINO is given a link there */
     wm_confine_files_apply (&files);
     setrlimit (RLIMIT_CPU, &cpu);
     setrlimit (RLIMIT_FSIZE, &file);
     wm_confine_calls ("the import of a model", WM_CONFINE_NO_NET);
-    if (task->folder && *wm_confine_lacks ())
+}
+
+/* Makes the .wmm if the caller wants it.  */
+static void go_on (const wm_import_t *self, wm_import_original_t *original, int end,
+                   answer_t *answer)
+{
+    char word;
+    ssize_t n;
+    while ((n = read (end, &word, sizeof word)) < 0 && errno == EINTR)
+        ;
+    if (n != sizeof word)
+        _exit (0);
+    if (*wm_confine_lacks ())
         fprintf (stderr,
                  "warning: a hostile model is not fully confined on this machine: %s; see "
                  "`wiremill help confinement`\n",
                  wm_confine_lacks ());
+    answer->error.fault =
+        wm_import_original_write (original, self->wmm, answer->why, &answer->error);
 }
 
-static void __attribute__ ((noreturn)) be_apart (const task_t *task, int out, pid_t parent)
+static void __attribute__ ((noreturn))
+be_apart (const wm_import_t *self, const wm_import_choices_t *choices, const char *place, int end,
+          pid_t parent)
 {
     answer_t answer = { .error = { .fault = WM_OK } };
+    wm_import_original_t original = { .alone = false };
     wm_process_name ("wm-import");
     if (!wm_process_follow (parent, SIGKILL))
         _exit (1);
-    if (strncmp (task->path, "/dev/fd/", 8) != 0 && strncmp (task->path, "/proc/", 6) != 0 &&
-        dup2 (out, STDERR_FILENO + 1) >= 0) { /* the campaign's lock, sockets, logs */
-        out = STDERR_FILENO + 1;
-        close_range ((unsigned) out + 1, ~0u, 0);
-    }
-    if (task->folder)
-        setenv ("TMPDIR", task->folder, 1);
-    confine (task);
-    if (task->folder)
-        answer.error.fault =
-            wm_import_here (task->path, task->choices, task->wmm, answer.why, &answer.error);
-    else
-        answer.error.fault = wm_import_sha256_here (task->path, task->choices, answer.hex,
-                                                    &answer.alone, &answer.error);
-    _exit (write (out, &answer, sizeof answer) != (ssize_t) sizeof answer);
+    if (strncmp (self->path, "/dev/fd/", 8) != 0 && strncmp (self->path, "/proc/", 6) != 0 &&
+        dup2 (end, STDERR_FILENO + 1) >= 0) { /* the campaign's lock, sockets, logs */
+        end = STDERR_FILENO + 1;
+        close_range ((unsigned) end + 1, ~0u, 0);
+    } else
+        close (self->end);
+    if (*self->folder)
+        setenv ("TMPDIR", self->folder, 1);
+    confine (self);
+    answer.error.fault =
+        wm_import_original_open (&original, self->path, choices, place, &answer.error);
+    answer.alone = original.alone;
+    sodium_bin2hex (answer.hex, sizeof answer.hex, original.sha256, sizeof original.sha256);
+    if (!answer.error.fault && write (end, &answer, sizeof answer) == (ssize_t) sizeof answer)
+        go_on (self, &original, end, &answer);
+    _exit (write (end, &answer, sizeof answer) != (ssize_t) sizeof answer);
 }
 
 /* ---- in the caller --------------------------------------------------------------------------- */
+
+/* Ends the process, which waits for a word or has answered. Returns its status.  */
+static int reap (wm_import_t *self)
+{
+    int status = 0;
+    close (self->end);
+    while (waitpid (self->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    self->pid = 0;
+    return status;
+}
 
 /* Nothing of a stranger's text is believed but that it is text.  */
 static void text_tame (char *text, size_t bytes)
@@ -146,8 +179,10 @@ static void text_tame (char *text, size_t bytes)
     wm_log_sanitize (text);
 }
 
-static wm_fault_t ended (const char *path, int status, wm_error_t *error)
+static wm_fault_t ended (wm_import_t *self, wm_error_t *error)
 {
+    const char *path = self->path;
+    const int status = reap (self);
     const int number = WIFSIGNALED (status) ? WTERMSIG (status) : 0;
     if (number == SIGKILL && wm_failpoint_armed)
         raise (SIGKILL); /* a test kills the command, of which this was a part */
@@ -174,30 +209,37 @@ static wm_fault_t ended (const char *path, int status, wm_error_t *error)
     return wm_fault (error, WM_EHOST, "%.300s: its import ended without an answer", path);
 }
 
-static wm_fault_t run_apart (const task_t *task, answer_t *answer, wm_error_t *error)
+static wm_fault_t start (wm_import_t *self, const wm_import_choices_t *choices, const char *place,
+                         wm_error_t *error)
 {
-    int ends[2], status = 0;
-    if (pipe2 (ends, O_CLOEXEC))
-        return wm_fault (error, WM_EHOST, "%.300s: no pipe for its import: %s", task->path,
+    int ends[2];
+    if (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+        return wm_fault (error, WM_EHOST, "%.300s: no pipe for its import: %s", self->path,
                          strerror (errno));
     const pid_t parent = getpid ();
+    self->end = ends[0];
     fflush (NULL);
     const pid_t pid = fork ();
     if (pid == 0)
-        be_apart (task, ends[1], parent);
+        be_apart (self, choices, place, ends[1], parent);
     const int saved = errno;
     close (ends[1]);
-    ssize_t n = 0;
-    while (pid > 0 && (n = read (ends[0], answer, sizeof *answer)) < 0 && errno == EINTR)
+    self->pid = pid > 0 ? pid : 0;
+    if (pid > 0)
+        return WM_OK;
+    close (self->end);
+    return wm_fault (error, WM_EHOST, "%.300s: no process for its import: %s", self->path,
+                     strerror (saved));
+}
+
+/* Waits for an answer of the process.  */
+static wm_fault_t hear (wm_import_t *self, answer_t *answer, wm_error_t *error)
+{
+    ssize_t n;
+    while ((n = read (self->end, answer, sizeof *answer)) < 0 && errno == EINTR)
         ;
-    close (ends[0]);
-    while (pid > 0 && waitpid (pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (pid < 0)
-        return wm_fault (error, WM_EHOST, "%.300s: no process for its import: %s", task->path,
-                         strerror (saved));
     if (n != (ssize_t) sizeof *answer)
-        return ended (task->path, status, error);
+        return ended (self, error);
     text_tame (answer->error.text, sizeof answer->error.text);
     text_tame (answer->why, sizeof answer->why);
     text_tame (answer->hex, sizeof answer->hex);
@@ -231,12 +273,12 @@ static bool is_still (int fd, const char *folder)
            ours.st_dev == there.st_dev;
 }
 
-/* Removes what killed imports to this path left; those that still run hold the lock of theirs.  */
-static void sweep (const char *wmm_path)
+/* Removes what killed imports to this place left; those that still run hold the lock of theirs.  */
+static void sweep (const char *place)
 {
     char folder[PATH_MAX], path[PATH_MAX];
-    snprintf (folder, sizeof folder, "%s", wmm_path);
-    const char *slash = strrchr (wmm_path, '/'), *base = slash ? slash + 1 : wmm_path;
+    snprintf (folder, sizeof folder, "%s", place);
+    const char *slash = strrchr (place, '/'), *base = slash ? slash + 1 : place;
     const size_t n = strlen (base);
     const char *parent = dirname (folder);
     DIR *list = opendir (parent);
@@ -257,10 +299,10 @@ static void sweep (const char *wmm_path)
 }
 
 /* Makes and locks the folder of an import. -1 and errno.  */
-static int folder_make (const char *wmm_path, char folder[PATH_MAX])
+static int folder_make (const char *place, char folder[PATH_MAX])
 {
     for (;;) {
-        if (snprintf (folder, PATH_MAX, "%s.import-XXXXXX", wmm_path) >= PATH_MAX) {
+        if (snprintf (folder, PATH_MAX, "%s.import-XXXXXX", place) >= PATH_MAX) {
             errno = ENAMETOOLONG;
             return -1;
         }
@@ -293,46 +335,87 @@ static wm_fault_t take_over (const char *path, const char *wmm, const char *wmm_
     return WM_OK;
 }
 
-wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, const char *wmm_path,
-                      char why[480], wm_error_t *error)
+/* Makes the folder that the process may write in. A model that is known already needs none, so that
+   a fault is reported by wm_import_make.  */
+static void make_place (wm_import_t *self, const char *place)
 {
-    char folder[PATH_MAX], wmm[PATH_MAX];
+    const char *slash = strrchr (place, '/');
+    sweep (place);
+    self->lock = folder_make (place, self->folder);
+    self->unmade = errno;
+    if (self->lock < 0)
+        *self->folder = 0;
+    snprintf (self->wmm, sizeof self->wmm, "%s/%.*s", self->folder, NAME_MAX,
+              slash ? slash + 1 : place);
+}
+
+wm_import_t *wm_import_open (const char *path, const wm_import_choices_t *choices,
+                             const char *place, char hex[65], bool *alone, wm_error_t *error)
+{
+    answer_t answer = { .error = { .fault = WM_OK } };
+    wm_import_t *self = calloc (1, sizeof *self);
+    if (!self) {
+        wm_fault (error, WM_EHOST, "%.300s: no memory for its import", path);
+        return NULL;
+    }
+    self->path = path;
+    self->lock = -1;
+    if (place)
+        make_place (self, place);
+    wm_fault_t fault = start (self, choices, place, error);
+    if (!fault)
+        fault = hear (self, &answer, error);
+    if (!fault && strspn (answer.hex, "0123456789abcdef") != 64)
+        fault = wm_fault (error, WM_EBATCH, "%.300s: its import answered nonsense", path);
+    snprintf (hex, 65, "%s", answer.hex);
+    if (alone)
+        *alone = answer.alone;
+    if (fault)
+        wm_import_destroy (&self);
+    return self;
+}
+
+wm_fault_t wm_import_make (wm_import_t *self, const char *wmm_path, char why[480],
+                           wm_error_t *error)
+{
     answer_t answer = { .error = { .fault = WM_OK } };
     why[0] = 0;
-    sweep (wmm_path);
-    const int lock = folder_make (wmm_path, folder);
-    if (lock < 0)
-        return wm_file_unwritten (wmm_path, errno, error);
-    const char *slash = strrchr (wmm_path, '/');
-    wm_fault_t fault =
-        snprintf (wmm, sizeof wmm, "%s/%s", folder, slash ? slash + 1 : wmm_path) < PATH_MAX
-            ? WM_OK
-            : wm_fault (error, WM_EHOST, "%.300s: the name is too long", wmm_path);
-    if (!fault) {
-        wm_import_choices_t choice = choices ? *choices : (wm_import_choices_t){ 0 };
-        choice.spare = wmm_path;
-        const task_t task = { path, &choice, folder, wmm };
-        fault = run_apart (&task, &answer, error);
-    }
+    if (!*self->folder)
+        return wm_file_unwritten (wmm_path, self->unmade, error);
+    (void) send (self->end, "", 1, MSG_NOSIGNAL); /* it has ended: hear reports that */
+    wm_fault_t fault = hear (self, &answer, error);
+    if (self->pid)
+        reap (self); /* so that it changes nothing any more */
     if (!fault)
-        fault = take_over (path, wmm, wmm_path, error);
+        fault = take_over (self->path, self->wmm, wmm_path, error);
     snprintf (why, 480, "%s", answer.why);
-    remove_folder (folder, 1);
-    close (lock);
     return fault;
 }
 
-wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choices, char hex[65],
-                             bool *alone, wm_error_t *error)
+void wm_import_destroy (wm_import_t **self_p)
 {
-    const task_t task = { path, choices, NULL, NULL };
-    answer_t answer = { .error = { .fault = WM_OK } };
-    const wm_fault_t fault = run_apart (&task, &answer, error);
-    if (!fault)
-        snprintf (hex, 65, "%s", answer.hex);
-    if (!fault && strspn (hex, "0123456789abcdef") != 64)
-        return wm_fault (error, WM_EBATCH, "%.300s: its import answered nonsense", path);
-    if (alone)
-        *alone = answer.alone;
+    wm_import_t *self = *self_p;
+    *self_p = NULL;
+    if (!self)
+        return;
+    if (self->pid)
+        reap (self);
+    if (*self->folder)
+        remove_folder (self->folder, 1);
+    if (self->lock >= 0)
+        close (self->lock);
+    free (self);
+}
+
+wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, const char *wmm_path,
+                      char why[480], wm_error_t *error)
+{
+    char hex[65];
+    wm_error_t own;
+    error = error ? error : &own;
+    why[0] = 0;
+    wm_import_t *self = wm_import_open (path, choices, wmm_path, hex, NULL, error);
+    const wm_fault_t fault = self ? wm_import_make (self, wmm_path, why, error) : error->fault;
+    wm_import_destroy (&self);
     return fault;
 }

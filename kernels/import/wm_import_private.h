@@ -1,12 +1,26 @@
-/* wm_import_private.h - a model's identity, computed in the calling process. wm_import_sha256 runs
-   this apart, in a process that can do nothing else (wm_import_apart.c).  */
+/* wm_import_private.h - the two steps of an import, in the calling process: between them it is
+   known which model it is. wm_import_open and wm_import_make have them done in a process that can
+   do nothing else (wm_import_apart.c).  */
 #ifndef WM_IMPORT_PRIVATE_H
 #define WM_IMPORT_PRIVATE_H
 
 #include "kernels/import/wm_import.h"
+#include "kernels/onnx/wm_onnx.h"
 
-/* As wm_import_sha256; choices may be NULL.  */
-wm_fault_t wm_import_sha256_here (const char *path, const wm_import_choices_t *choices,
-                                  char hex[65], bool *alone, wm_error_t *error);
+typedef struct {
+    wm_import_choices_t choices;
+    wm_onnx_t onnx; /* wm_onnx_clear, also after a fault */
+    uint8_t sha256[32];
+    bool alone; /* it keeps no data in other files */
+} wm_import_original_t;
+
+/* Opens and reads the file, and computes the model's identity. choices, wmm_path: may be NULL. No
+   file of the model's may be wmm_path.  */
+wm_fault_t wm_import_original_open (wm_import_original_t *self, const char *path,
+                                    const wm_import_choices_t *choices, const char *wmm_path,
+                                    wm_error_t *error);
+
+wm_fault_t wm_import_original_write (wm_import_original_t *self, const char *wmm_path,
+                                     char why[480], wm_error_t *error);
 
 #endif

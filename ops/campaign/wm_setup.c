@@ -106,15 +106,20 @@ wm_fault_t wm_setup_model (const char *path, wm_error_t *error)
     return why ? wm_fault (error, WM_EBATCH, "%.300s: not a model but %s", path, why) : WM_OK;
 }
 
-/* Names the campaign's file of the model pins.model, and makes its folder.  */
-static wm_fault_t name_wmm (wm_setup_t *self, wm_error_t *error)
+/* Names a file of the campaign's models, and makes their folder.  */
+static wm_fault_t name_in_models (const wm_setup_t *self, const char *model, char wmm[PATH_MAX],
+                                  wm_error_t *error)
 {
     char folder[PATH_MAX];
     if (snprintf (folder, sizeof folder, "%s/models", self->campaign) >= (int) sizeof folder ||
-        snprintf (self->wmm, sizeof self->wmm, "%s/%s.wmm", folder, self->pins.model) >=
-            (int) sizeof self->wmm)
+        snprintf (wmm, PATH_MAX, "%s/%s.wmm", folder, model) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", self->campaign);
     return wm_folder_make (folder, 0777, error);
+}
+
+static wm_fault_t name_wmm (wm_setup_t *self, wm_error_t *error)
+{
+    return name_in_models (self, self->pins.model, self->wmm, error);
 }
 
 /* Whether an engine has come that was not there when a model was imported, so that both judge it
@@ -157,25 +162,29 @@ static wm_fault_t take_original (wm_setup_t *self, const wm_import_cache_t *kept
     const wm_import_choices_t how = { .exact = choices->exact };
     const bool copy = choices->group != NULL; /* what a group may read is its campaign's alone */
     struct stat before;
-    char hex[65];
+    char place[PATH_MAX], hex[65];
     bool alone;
-    wm_fault_t fault;
+    wm_fault_t fault = name_in_models (self, "model", place, error);
+    if (fault)
+        return fault;
     if (!how.exact && wm_import_cache_recall (kept, path, self->pins.model)) {
         if ((fault = name_wmm (self, error)) || (*model = find_model (self, kept, copy)))
             return fault;
     }
     const bool settled = wm_import_cache_is_settled (path, &before);
-    if ((fault = wm_import_sha256 (path, &how, hex, &alone, error)))
-        return fault;
+    wm_import_t *import = wm_import_open (path, &how, place, hex, &alone, error);
+    if (!import)
+        return error->fault;
     if (settled && alone && !how.exact) /* what lies in other files may change by itself */
         wm_import_cache_remember (kept, path, &before, hex);
     strcpy (self->pins.model, hex);
-    if ((fault = name_wmm (self, error)) || (*model = find_model (self, kept, copy)))
-        return fault;
-    if ((fault = wm_import (path, &how, self->wmm, self->why, error)))
-        return fault;
-    *model = wm_model_open (self->wmm, error);
-    return *model ? WM_OK : error->fault;
+    fault = name_wmm (self, error);
+    if (!fault && !(*model = find_model (self, kept, copy)))
+        fault = wm_import_make (import, self->wmm, self->why, error);
+    wm_import_destroy (&import);
+    if (!fault && !*model && !(*model = wm_model_open (self->wmm, error)))
+        fault = error->fault;
+    return fault;
 }
 
 /* Opens the campaign's copy of a .wmm.  */

@@ -25,6 +25,22 @@ off () { WM_MODEL_CACHE=off run off && silent && [ ! -e "$kept" ]; }
 ok "switched off, nothing is kept" off
 first () { run first && silent && linked first "$one" && [ "$(stat -c %a "$kept")" = 700 ] && same_scores kept "$work/off" "$work/first"; }
 ok "the first campaign keeps its model" first
+# Its file is opened twice: for its first bytes, which name its kind, and to be hashed and imported.
+opened ()
+{
+    python3 - "$m" "$bin/wiremill" run --model "$m" --input "$made/kept.h5" --output "$work/opened" --workers 1 \
+        --threads 1 --quiet <<'EOF'
+import ctypes, os, struct, subprocess, sys
+libc = ctypes.CDLL(None)
+watch = libc.inotify_init1(os.O_NONBLOCK)
+libc.inotify_add_watch(watch, sys.argv[1].encode(), 0x20 | 0x08 | 0x10)  # opened, closed
+code = subprocess.run(sys.argv[2:]).returncode
+n = sum(mask == 0x20 for _, mask, _, _ in struct.iter_unpack('iIII', os.read(watch, 65536)))
+print(f'exit code {code}, opened {n} times')
+sys.exit(code or n != 2)
+EOF
+}
+WM_MODEL_CACHE=off ok "a model's first import reads its file once" opened
 same () { cmp "$(wmm off "$one")" "$(wmm "$1" "$one")" && same_scores kept "$work/off" "$work/$1"; }
 inode=$(file "$kept/$one.wmm")
 second () { run second && silent && [ "$(file "$kept/$one.wmm")" = "$inode" ] && linked second "$one" && same second; }

@@ -124,8 +124,10 @@ static void move_out (graph_t *g, Onnx__TensorProto *t, const char *location, si
 static void identity (char hex[65])
 {
     wm_error_t error = { 0 };
-    if (wm_import_sha256 (model_path, NULL, hex, NULL, &error))
+    wm_import_t *import = wm_import_open (model_path, NULL, NULL, hex, NULL, &error);
+    if (!import)
         fail_msg ("%s", error.text);
+    wm_import_destroy (&import);
 }
 
 /* Weights in files beside the model: the same network; its identity covers them.  */
