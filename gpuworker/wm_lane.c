@@ -331,8 +331,6 @@ static void pass (wm_lane_t *self)
     }
     wm_lane_check_engine (self);
     wm_lane_feed (self);
-    if (self->draining)
-        leave_if_drained (self);
 }
 
 /* Threads that decode: where a GPU scores, other CPUs have little to do.  */
