@@ -1,20 +1,19 @@
-/* main.c - wiremill-serve: a live page of a campaign, and its numbers for Prometheus, over HTTP.
+/* main.c - wiremill-serve: live pages of campaigns, and their numbers for Prometheus, over HTTP.
 
-   A thread (wm_top_poll) asks the broker every --interval and keeps its last answer; the server's
-   thread makes pages of it for whoever asks. So no request reaches the broker, and however many
-   come it is asked no more often. It is a program of its own: what listens to a network has no
-   other verb. Pages are rows of one table: a new one is a row and the function that makes its
-   text.  */
+   A thread of each campaign (wm_top_poll) asks its broker every --interval and keeps the last
+   answer; the server's thread makes pages of it for whoever asks. So no request reaches a broker,
+   and however many come it is asked no more often. It is a program of its own: what listens to a
+   network has no other verb. Pages are rows of one table: a new one is a row and the function that
+   makes its text.  */
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_processes.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_complain.h"
 #include "ops/serve/wm_live.h"
 #include "ops/serve/wm_metrics.h"
 #include "ops/serve/wm_password.h"
+#include "ops/serve/wm_served.h"
 #include "ops/serve/wm_web.h"
 #include "ops/verbs.h"
-#include "ops/view/wm_top_poll.h"
 #include "ops/view/wm_waits.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_limits.h"
@@ -47,17 +46,21 @@ static const wm_option_t options[] = {
 
 static int serve_main (const wm_args_t *args);
 static const wm_verb_t verb_serve = {
-    .name = "serve", .task = WATCH_TASK, .rest = "[DIR]",
-    .summary = "a live page of the campaign and numbers for Prometheus, by HTTP",
+    .name = "serve", .task = WATCH_TASK, .rest = "[DIR|ADDRESS]...",
+    .summary = "live pages of campaigns and numbers for Prometheus, by HTTP",
     .text =
     "  wiremill serve out/\n"
+    "  wiremill serve out-1/ out-2/\n"
+    "  wiremill serve campaigns/\n"
     "  wiremill serve --broker tcp://head:5555 --join-file join-monitor \\\n"
     "      --listen 0.0.0.0:9555 --password-file password\n\n"
     "Open http://ADDRESS:PORT/ in a browser: progress, rates, workers, what is held, what the "
     "broker logged, latencies and faults; it keeps itself up to date and only reads. /status.json "
     "is the broker's status, /metrics has the counts in Prometheus' text format, without names "
     "of files; while no broker answers only wiremill_up is there, as 0. /health/live and "
-    "/health/ready answer 200, or 503 and why, without a password. It asks the broker as a "
+    "/health/ready answer 200, or 503 and why, without a password. Of several campaigns, or all "
+    "in a folder, / is a list with finished ones, and /c/NAME/ has each one's page, status.json "
+    "and metrics; a campaign that is made later needs a new start. It asks the broker as a "
     "monitor, who only reads: in the campaign's folder by its join-monitor. It goes on when a "
     "broker ends and another starts. The password is sent unencrypted: from elsewhere use ssh -L "
     "9555:localhost:9555 and loopback, or a proxy with TLS. Ctrl-C or SIGTERM ends it.\n",
@@ -65,12 +68,10 @@ static const wm_verb_t verb_serve = {
 /* clang-format on */
 
 typedef struct {
-    wm_top_poll_t *poll;
+    wm_served_list_t served;
     double interval_s;
     bool has_password;
-    atomic_llong round_ms;      /* when the main thread did something last */
-    wm_top_campaign_t campaign; /* of the server's thread */
-    wm_top_campaign_t known;    /* of the main thread */
+    atomic_llong round_ms; /* when the main thread did something last */
 } state_t;
 
 static volatile int stops;
@@ -90,38 +91,47 @@ static void take_text (wm_http_answer_t *answer, char *text)
     answer->bytes = text ? strlen (text) : 0;
 }
 
-/* What is known now. An old answer has a note.  */
-static const wm_top_campaign_t *look (state_t *self)
+/* There is no such page.  */
+static void refuse (wm_http_answer_t *answer, const char *text)
 {
-    wm_top_campaign_t *known = &self->campaign;
-    wm_top_poll_copy (self->poll, known);
+    take_text (answer, strdup (text));
+    answer->type = "text/plain; charset=utf-8";
+    answer->code = 404;
+}
+
+/* What is known now. An old answer has a note.  */
+static const wm_top_campaign_t *look (const state_t *self, wm_served_t *one)
+{
+    wm_top_campaign_t *known = &one->campaign;
+    wm_top_poll_copy (one->poll, known);
     if (!*known->note && *wm_ask_text (known->status, "endpoint") &&
         !is_fresh (known, self->interval_s))
         strcpy (known->note, "the broker has not answered for a while");
     return known;
 }
 
-static void make_page (void *context, wm_http_answer_t *answer)
+static void make_page (const state_t *self, wm_served_t *one, wm_http_answer_t *answer)
 {
-    state_t *self = context;
-    const wm_top_campaign_t *known = look (self);
-    const wm_history_query_t *past = wm_top_poll_lend (self->poll);
-    answer->text = wm_live_page (known, past, self->interval_s, &answer->bytes);
-    wm_top_poll_take_back (self->poll);
+    char base[80] = "";
+    const wm_top_campaign_t *known = look (self, one);
+    const wm_history_query_t *past = wm_top_poll_lend (one->poll);
+    if (self->served.is_list)
+        snprintf (base, sizeof base, "/c/%s", one->name);
+    answer->text = wm_live_page (known, past, base, self->interval_s, &answer->bytes);
+    wm_top_poll_take_back (one->poll);
     answer->policy = wm_live_policy ();
 }
 
-static void make_metrics (void *context, wm_http_answer_t *answer)
+static void make_metrics (const state_t *self, wm_served_t *one, wm_http_answer_t *answer)
 {
-    state_t *self = context;
-    const wm_top_campaign_t *known = look (self);
+    const wm_top_campaign_t *known = look (self, one);
     take_text (answer, wm_metrics_text (is_fresh (known, self->interval_s) ? known->status : NULL,
                                         wm_ask_text (known->status, "campaign.id"), known->age_s));
 }
 
-static void make_status (void *context, wm_http_answer_t *answer)
+static void make_status (const state_t *self, wm_served_t *one, wm_http_answer_t *answer)
 {
-    const wm_top_campaign_t *known = look (context);
+    const wm_top_campaign_t *known = look (self, one);
     if (known->status)
         take_text (answer, json_dumps (known->status, JSON_COMPACT | JSON_REAL_PRECISION (9)));
     else {
@@ -130,10 +140,72 @@ static void make_status (void *context, wm_http_answer_t *answer)
     }
 }
 
-static void make_live (void *context, wm_http_answer_t *answer)
+/* The pages of a campaign, behind "/" or "/c/NAME/".  */
+static const struct {
+    const char *name, *type;
+    void (*make) (const state_t *self, wm_served_t *one, wm_http_answer_t *answer);
+} pages_of_one[] = {
+    { "", "text/html; charset=utf-8", make_page },
+    { "status.json", "application/json", make_status },
+    { "metrics", "text/plain; version=0.0.4; charset=utf-8", make_metrics },
+};
+
+static void make_of (const state_t *self, wm_served_t *one, const char *name,
+                     wm_http_answer_t *answer)
+{
+    for (size_t i = 0; one && i < sizeof pages_of_one / sizeof *pages_of_one; i++)
+        if (strcmp (pages_of_one[i].name, name) == 0) {
+            answer->type = pages_of_one[i].type;
+            pages_of_one[i].make (self, one, answer);
+            return;
+        }
+    refuse (answer, "not found; the page is /\n");
+}
+
+/* The list, ready to be shown; the history of each is lent for a moment.  */
+static void make_list (state_t *self, wm_http_answer_t *answer)
+{
+    static wm_live_row_t row[WM_SERVED_MAX];
+    for (int i = 0; i < self->served.n; i++) {
+        wm_served_t *one = &self->served.one[i];
+        row[i] = (wm_live_row_t){ .name = one->name, .campaign = look (self, one) };
+        wm_history_query_work (wm_top_poll_lend (one->poll), &row[i].work);
+        wm_top_poll_take_back (one->poll);
+    }
+    answer->type = "text/html; charset=utf-8";
+    answer->text = wm_live_list (row, self->served.n, self->served.n_left_out, self->interval_s,
+                                 &answer->bytes);
+    answer->policy = wm_live_policy ();
+}
+
+/* "/", and the files beside it: of the only campaign. Of several each has its own.  */
+static void make_top (void *context, const wm_http_request_t *request, wm_http_answer_t *answer)
+{
+    state_t *self = context;
+    if (!self->served.is_list)
+        make_of (self, &self->served.one[0], request->path + 1, answer);
+    else if (!request->path[1])
+        make_list (self, answer);
+    else
+        refuse (answer, "each campaign has its own, beside its page: /c/NAME/status.json and "
+                        "/c/NAME/metrics; the list is /\n");
+}
+
+/* "/c/NAME/" and the files beside it.  */
+static void make_one (void *context, const wm_http_request_t *request, wm_http_answer_t *answer)
+{
+    state_t *self = context;
+    const char *name = request->path + strlen ("/c/");
+    const size_t n = strcspn (name, "/");
+    wm_served_t *one = self->served.is_list ? wm_served_named (&self->served, name, n) : NULL;
+    make_of (self, one, name + n + (name[n] == '/'), answer);
+}
+
+static void make_live (void *context, const wm_http_request_t *request, wm_http_answer_t *answer)
 {
     state_t *self = context;
     const bool is_hung = wm_now_ms () - atomic_load (&self->round_ms) > HUNG_MS;
+    (void) request;
     take_text (answer, strdup (is_hung ? "wiremill serve hangs: restart it\n" : "it is alive\n"));
     answer->code = is_hung ? 503 : 200;
 }
@@ -164,30 +236,45 @@ static bool print_waits (const json_t *status, bool with_names, FILE *out)
     return is_stopped;
 }
 
+/* Prints whether a campaign is ready, and returns it. One of several that is finished needs no
+   broker.  */
+static bool print_ready (const state_t *self, wm_served_t *one, FILE *out)
+{
+    const wm_top_campaign_t *known = look (self, one);
+    const bool is_list = self->served.is_list;
+    if (is_list)
+        fprintf (out, "%s: ", self->has_password ? "a campaign" : one->name);
+    if (is_fresh (known, self->interval_s))
+        return !print_waits (known->status, !self->has_password, out);
+    if (is_list && strcmp (wm_top_state (known), "finished") == 0) {
+        fputs ("it is finished\n", out);
+        return true;
+    }
+    fputs (!known->status ? "no broker has answered yet\n"
+           : *known->note ? "the broker does not answer, and what the page has is old\n"
+                          : "no broker runs; the page has what is on disk\n",
+           out);
+    return false;
+}
+
 /* Needs no password: where the other pages do, it names nothing.  */
-static void make_ready (void *context, wm_http_answer_t *answer)
+static void make_ready (void *context, const wm_http_request_t *request, wm_http_answer_t *answer)
 {
     state_t *self = context;
-    const wm_top_campaign_t *known = look (self);
-    const bool is_ready = is_fresh (known, self->interval_s);
-    if (is_ready) {
-        FILE *out = open_memstream (&answer->text, &answer->bytes);
-        assert (out);
-        answer->code = print_waits (known->status, !self->has_password, out) ? 503 : 200;
-        fclose (out);
-        return;
-    }
-    const char *why = !known->status ? "no broker has answered yet\n"
-                      : *known->note ? "the broker does not answer, and what the page has is old\n"
-                                     : "no broker runs; the page has what is on disk\n";
-    take_text (answer, strdup (why));
-    answer->code = 503;
+    FILE *out = open_memstream (&answer->text, &answer->bytes);
+    assert (out);
+    (void) request;
+    for (int i = 0; i < self->served.n; i++)
+        if (!print_ready (self, &self->served.one[i], out))
+            answer->code = 503;
+    fclose (out);
 }
 
 static const wm_http_page_t pages[] = {
-    { "/", "text/html; charset=utf-8", false, make_page },
-    { "/status.json", "application/json", false, make_status },
-    { "/metrics", "text/plain; version=0.0.4; charset=utf-8", false, make_metrics },
+    { "/", NULL, false, make_top },
+    { "/status.json", NULL, false, make_top },
+    { "/metrics", NULL, false, make_top },
+    { "/c/*", NULL, false, make_one },
     { "/health/live", "text/plain; charset=utf-8", true, make_live },
     { "/health/ready", "text/plain; charset=utf-8", true, make_ready },
     { NULL, NULL, false, NULL },
@@ -195,99 +282,84 @@ static const wm_http_page_t pages[] = {
 
 /* ---- the main thread ------------------------------------------------------------------------- */
 
-/* Prints what changed for who reads the log.  */
-static void report (const wm_top_campaign_t *known, char before[480])
+/* Prints what changed for who reads the log; of several campaigns by its name.  */
+static void report (wm_served_t *one, bool is_list)
 {
+    const wm_top_campaign_t *known = &one->known;
     const bool has_broker = *wm_ask_text (known->status, "endpoint");
     const char *now = *known->note     ? known->note
                       : !known->status ? ""
                       : has_broker     ? "the broker answers"
                                        : "no broker runs; what the campaign has on disk is shown";
-    const bool is_new = !*before || (*known->note != 0) != (strncmp (before, "! ", 2) == 0) ||
-                        (!*known->note && strcmp (now, before) != 0);
+    const bool is_new = !*one->before ||
+                        (*known->note != 0) != (strncmp (one->before, "! ", 2) == 0) ||
+                        (!*known->note && strcmp (now, one->before) != 0);
     if (*now && is_new) {
-        fprintf (stderr, "wiremill serve: %s\n", now);
-        snprintf (before, 480, "%s%.470s", *known->note ? "! " : "", now);
+        fprintf (stderr, "wiremill serve: %s%s%s\n", is_list ? one->name : "", is_list ? ": " : "",
+                 now);
+        snprintf (one->before, sizeof one->before, "%s%.470s", *known->note ? "! " : "", now);
     }
 }
 
-/* Until a signal, or a broker refuses the key: it will do so again. Returns the exit code.  */
+/* Until a signal, or the broker of the only campaign refuses the key: it will do so again. Returns
+   the exit code.  */
 static int serve_on (state_t *self)
 {
-    char before[480] = "the broker answers";
-    const wm_top_campaign_t *known = &self->known;
-    for (; !stops && !known->refusal; wm_processes_nap (NAP_MS)) {
-        wm_top_poll_copy (self->poll, &self->known);
-        report (known, before);
+    wm_served_list_t *served = &self->served;
+    wm_fault_t refusal = WM_OK;
+    for (; !stops && !refusal; wm_processes_nap (NAP_MS)) {
+        for (int i = 0; i < served->n; i++) {
+            wm_top_poll_copy (served->one[i].poll, &served->one[i].known);
+            report (&served->one[i], served->is_list);
+        }
+        refusal = served->is_list ? WM_OK : served->one[0].known.refusal;
         atomic_store (&self->round_ms, wm_now_ms ());
     }
-    return known->refusal == WM_EKEY ? WM_EXIT_REFUSED
-           : known->refusal          ? WM_EXIT_FAILURE
-                                     : WM_EXIT_OK;
-}
-
-/* Ends the thread that asks, where that does not take long.  */
-static void leave (state_t *self)
-{
-    wm_top_poll_stop (self->poll);
-    for (const int64_t end = wm_now_ms () + LEAVE_MS; wm_now_ms () < end; wm_processes_nap (5))
-        if (wm_top_poll_destroy (&self->poll)) {
-            json_decref (self->campaign.status);
-            json_decref (self->known.status);
-            return;
-        }
-}
-
-/* The folder of an endpoint "file://FOLDER/endpoint.json"; "": it is another.  */
-static void folder_of (const char *endpoint, char folder[4096])
-{
-    static const char head[] = "file://", tail[] = "/endpoint.json";
-    const size_t n = strlen (endpoint);
-    *folder = 0;
-    if (strncmp (endpoint, head, sizeof head - 1) == 0)
-        snprintf (folder, 4096, "%.*s", (int) (n - (sizeof head - 1) - (sizeof tail - 1)),
-                  endpoint + sizeof head - 1);
+    return refusal == WM_EKEY ? WM_EXIT_REFUSED : refusal ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }
 
 static int serve_main (const wm_args_t *args)
 {
     static state_t state;
-    char endpoint[256], campaign[4096];
     wm_error_t error;
     wm_password_t password;
-    const char *folder = wm_args_text (args, "campaign"),
-               *password_file = wm_args_text (args, "password-file");
+    const char *password_file = wm_args_text (args, "password-file");
     const wm_http_how_t how = { .listen = wm_args_text (args, "listen"),
                                 .password = password_file ? &password : NULL,
                                 .is_insecure = wm_args_given (args, "insecure") };
     if (how.password && how.is_insecure)
         return wm_args_refuse (args, "--password-file and --insecure exclude each other");
     wm_ask_monitor ();
-    if ((password_file && wm_password_read (&password, password_file, &error)) ||
-        wm_ask_lasting (args, folder ? folder : wm_args_rest (args, 0), endpoint, &error))
+    if (password_file && wm_password_read (&password, password_file, &error))
         return wm_complain ("serve", &error);
-    folder_of (endpoint, campaign);
+    int code = wm_served_find (&state.served, args);
+    if (code)
+        return code;
     zsys_handler_set (NULL); /* signals are ours */
+    zsys_init ();            /* here: threads that came first together would end the process */
     wm_log_start ();
     wm_processes_signals (&stops); /* before there is another thread, which shall not get them */
     state.interval_s = wm_args_seconds (args, "interval");
     state.has_password = how.password != NULL;
     state.round_ms = wm_now_ms ();
-    state.poll = wm_top_poll_new ("serve", endpoint, endpoint, campaign,
-                                  (int64_t) (1000 * state.interval_s), -1, 0);
-    wm_webserver_t *http = state.poll ? wm_http_new (&how, pages, &state, &error) : NULL;
-    if (!state.poll)
+    const bool has_started = wm_served_start (&state.served, (int64_t) (1000 * state.interval_s));
+    wm_webserver_t *http = has_started ? wm_http_new (&how, pages, &state, &error) : NULL;
+    if (!has_started)
         wm_fault (&error, WM_EHOST, "no thread can be started");
     if (!http) {
-        if (state.poll)
-            leave (&state);
+        wm_served_end (&state.served, LEAVE_MS);
         return wm_complain ("serve", &error);
     }
-    fprintf (stderr, "wiremill serve: http://%s/ is the page, http://%s/metrics for Prometheus\n",
-             wm_http_address (http), wm_http_address (http));
-    const int code = serve_on (&state);
+    if (state.served.is_list)
+        fprintf (stderr, "wiremill serve: http://%s/ lists %d campaigns\n", wm_http_address (http),
+                 state.served.n);
+    else
+        fprintf (stderr,
+                 "wiremill serve: http://%s/ is the page, http://%s/metrics for Prometheus\n",
+                 wm_http_address (http), wm_http_address (http));
+    code = serve_on (&state);
     wm_http_destroy (&http);
-    leave (&state);
+    wm_served_end (&state.served, LEAVE_MS);
     return code;
 }
 

@@ -58,7 +58,7 @@ async function refresh() {
   clearTimeout(timer);
   asks = true;
   try {
-    const answer = await fetch("/", { cache: "no-store", signal: AbortSignal.timeout(10000) });
+    const answer = await fetch(location.pathname, { cache: "no-store", signal: AbortSignal.timeout(10000) });
     if (!answer.ok) throw new Error(`it answers ${answer.status}`);
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
     dress(next);

@@ -285,35 +285,48 @@ static void put_about (FILE *out, const json_t *s)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static void put_head (FILE *out, const char *name, const wm_top_campaign_t *campaign,
-                      double every_s)
+void wm_live_head (FILE *out, const char *title, const char *heading, double every_s)
 {
-    const double share = wm_account_share (campaign->status);
     fputs ("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
            out);
-    wm_page_print (out, "%s: %s", name, wm_top_state (campaign));
-    if (campaign->status && !wm_account_is_clean (campaign->status))
-        wm_page_print (out, ", something held");
-    if (campaign->status && share >= 0)
-        wm_page_print (out, ", %d %%", (int) (100 * share));
+    wm_page_print (out, "%s", title);
     fprintf (out,
              "</title>\n<link rel=\"icon\" href=\"data:,\">\n"
              "<noscript><meta http-equiv=\"refresh\" content=\"%.0f\"></noscript>\n"
              "<style>%s</style>\n</head>\n<body data-every=\"%g\">\n"
              "<a class=\"skip\" href=\"#main\">Skip to the state</a>\n<header>\n",
              ceil (every_s), style, every_s);
-    wm_page_put (out, "h1", "%s", name);
-    fputs ("<nav aria-label=\"Sections\"><a href=\"#rate-h\">rate</a> "
-           "<a href=\"#workers-h\">workers</a> <a href=\"#faults-h\">faults</a> "
-           "<a href=\"#about-h\">campaign</a></nav>\n"
-           "<p id=\"contact\" role=\"status\"></p>\n</header>\n"
-           "<main id=\"main\" tabindex=\"-1\">\n",
-           out);
+    wm_page_put (out, "h1", "%s", heading);
+    fputs ("<p id=\"contact\" role=\"status\"></p>\n", out);
+}
+
+void wm_live_foot (FILE *out)
+{
+    fprintf (out, "<script>%s</script>\n</body>\n</html>\n", script);
+}
+
+static void put_head (FILE *out, const char *name, const wm_top_campaign_t *campaign,
+                      const char *base, double every_s)
+{
+    char title[200], percent[16] = "";
+    const json_t *s = campaign->status;
+    const double share = wm_account_share (s);
+    if (s && share >= 0)
+        snprintf (percent, sizeof percent, ", %d %%", (int) (100 * share));
+    snprintf (title, sizeof title, "%s: %s%s%s", name, wm_top_state (campaign),
+              s && !wm_account_is_clean (s) ? ", something held" : "", percent);
+    wm_live_head (out, title, name, every_s);
+    fprintf (out,
+             "<nav aria-label=\"Sections\">%s<a href=\"#rate-h\">rate</a> "
+             "<a href=\"#workers-h\">workers</a> <a href=\"#faults-h\">faults</a> "
+             "<a href=\"#about-h\">campaign</a></nav>\n</header>\n"
+             "<main id=\"main\" tabindex=\"-1\">\n",
+             *base ? "<a href=\"/\">all campaigns</a> " : "");
 }
 
 char *wm_live_page (const wm_top_campaign_t *campaign, const wm_history_query_t *past,
-                    double every_s, size_t *bytes)
+                    const char *base, double every_s, size_t *bytes)
 {
     char name[64], *text = NULL;
     const json_t *s = campaign->status;
@@ -323,7 +336,7 @@ char *wm_live_page (const wm_top_campaign_t *campaign, const wm_history_query_t 
         wm_account_name (s, name);
     else
         snprintf (name, sizeof name, "wiremill");
-    put_head (out, name, campaign, every_s);
+    put_head (out, name, campaign, base, every_s);
     put_state (out, campaign, wm_top_state (campaign));
     if (s) {
         put_progress (out, s);
@@ -339,10 +352,11 @@ char *wm_live_page (const wm_top_campaign_t *campaign, const wm_history_query_t 
         put_about (out, s);
     }
     fprintf (out,
-             "</main>\n<footer><p><a href=\"/status.json\">status.json</a> "
-             "<a href=\"/metrics\">metrics</a>. The page only reads; wiremill top changes.</p>"
-             "</footer>\n<script>%s</script>\n</body>\n</html>\n",
-             script);
+             "</main>\n<footer><p><a href=\"%s/status.json\">status.json</a> "
+             "<a href=\"%s/metrics\">metrics</a>. The page only reads; wiremill top changes.</p>"
+             "</footer>\n",
+             base, base);
+    wm_live_foot (out);
     fclose (out);
     assert (text);
     return text;

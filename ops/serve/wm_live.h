@@ -1,4 +1,4 @@
-/* wm_live.h - the page of `wiremill serve`, made from what wm_top_poll knows of a campaign.
+/* wm_live.h - the pages of `wiremill serve`, made from what wm_top_poll knows of campaigns.
 
    The server writes all of it, so it is complete without a script; page.js only asks for it again
    and changes what differs. It names nothing outside itself. What comes from peers is escaped.
@@ -9,10 +9,19 @@
 #include "ops/ask/wm_history_query.h"
 #include "ops/view/wm_top.h"
 
-/* Returns the page, freed by the caller. `past` is lent; every_s: how often the page is to
-   be fetched.  */
+/* Returns the page of a campaign, freed by the caller. `past` is lent; base: what the paths of its
+   files begin with, "" or "/c/NAME" if "/" is a list; every_s: how often the page is to be
+   fetched.  */
 char *wm_live_page (const wm_top_campaign_t *campaign, const wm_history_query_t *past,
-                    double every_s, size_t *bytes);
+                    const char *base, double every_s, size_t *bytes);
+
+/* The same of a list of campaigns (n), of which n_left_out more are not shown.  */
+typedef struct {
+    const char *name; /* in its path, /c/NAME/ */
+    const wm_top_campaign_t *campaign;
+    wm_history_query_work_t work; /* of its whole history */
+} wm_live_row_t;
+char *wm_live_list (const wm_live_row_t *row, int n, int n_left_out, double every_s, size_t *bytes);
 
 /* Returns its Content-Security-Policy, which admits its own script and style by their hash.  */
 const char *wm_live_policy (void);

@@ -14,7 +14,6 @@
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* A section, hidden where there is nothing to show.  */
 void wm_live_begin (FILE *out, const char *id, const char *heading, bool is_shown)
 {
     fprintf (out, "<section aria-labelledby=\"%s-h\"%s>\n<h2 id=\"%s-h\">%s</h2>\n", id,
@@ -26,10 +25,8 @@ void wm_live_end (FILE *out)
     fputs ("</section>\n", out);
 }
 
-/* Heads are separated by "|"; "#" begins one of numbers, "-" one that a narrow screen leaves out. A
-   table that is too wide scrolls, also by keys.  */
-static void begin_table (FILE *out, const char *id, const char *class, const char *heads,
-                         const char *caption)
+void wm_live_table (FILE *out, const char *id, const char *class, const char *heads,
+                    const char *caption)
 {
     fprintf (out,
              "<div class=\"table %s-box\" role=\"region\" aria-labelledby=\"%s-h\" tabindex=\"0\">"
@@ -46,13 +43,12 @@ static void begin_table (FILE *out, const char *id, const char *class, const cha
     fputs ("</tr></thead>\n<tbody>\n", out);
 }
 
-static void end_table (FILE *out)
+void wm_live_table_end (FILE *out)
 {
     fputs ("</tbody>\n</table></div>\n", out);
 }
 
-/* A cell with a number, by which its column is sorted.  */
-static void put_number (FILE *out, const char *class, double value, const char *text)
+void wm_live_number (FILE *out, const char *class, double value, const char *text)
 {
     fprintf (out, "<td class=\"n%s\" data-v=\"%.9g\">%s</td>", class, value, text);
 }
@@ -78,8 +74,8 @@ static void put_gpu (FILE *out, const json_t *worker, const char *class, const c
     char text[32];
     const json_t *value = json_object_get (json_object_get (worker, "gpu"), name);
     snprintf (text, sizeof text, "%.0f%s", json_number_value (value), unit);
-    put_number (out, class, json_is_number (value) ? json_number_value (value) : -1,
-                json_is_number (value) ? text : "&#8211;");
+    wm_live_number (out, class, json_is_number (value) ? json_number_value (value) : -1,
+                    json_is_number (value) ? text : "&#8211;");
 }
 
 static void put_worker (FILE *out, const json_t *worker)
@@ -94,13 +90,13 @@ static void put_worker (FILE *out, const json_t *worker)
     fputs ("</th><td>", out);
     wm_page_print (out, "%s", device);
     fputs ("</td>", out);
-    put_number (out, "", rate, wm_show_short (rate, text));
+    wm_live_number (out, "", rate, wm_show_short (rate, text));
     put_gpu (out, worker, "", "temperature_c", "&nbsp;&deg;C");
     put_gpu (out, worker, " more", "load", "&nbsp;%");
     put_gpu (out, worker, " more", "power_w", "&nbsp;W");
-    put_number (out, " more", runs, wm_show_short (runs, text));
-    put_number (out, " more", batches, wm_show_short (batches, text));
-    put_number (out, " more", hits, wm_show_short (hits, text));
+    wm_live_number (out, " more", runs, wm_show_short (runs, text));
+    wm_live_number (out, " more", batches, wm_show_short (batches, text));
+    wm_live_number (out, " more", hits, wm_show_short (hits, text));
     fputs ("<td>", out);
     wm_page_put (out, *why || *wm_live_class (state) == 'b' ? "span class=\"bad-text\"" : "span",
                  "%s%s%s", state, *why ? ": " : "", why);
@@ -126,7 +122,7 @@ void wm_live_workers (FILE *out, const json_t *s)
         else
             snprintf (caption, sizeof caption, "%s worker%s", wm_show_count (total, n),
                       total == 1 ? "" : "s");
-        begin_table (
+        wm_live_table (
             out, "workers", "sortable",
             "Worker|GPU, engine|#Hits/s|#Temp.|-#Load|-#Power|-#Runs|-#Batches|-#Hits|State",
             caption);
@@ -134,7 +130,7 @@ void wm_live_workers (FILE *out, const json_t *s)
         {
             put_worker (out, one);
         }
-        end_table (out);
+        wm_live_table_end (out);
     }
     wm_live_end (out);
 }
@@ -161,7 +157,8 @@ static void put_held_row (FILE *out, const json_t *held)
                            ? "all of it"
                            : "changed since it was scored");
     fputs ("</td>", out);
-    put_number (out, "", wm_ask_real (held, "hits"), wm_show_count (wm_ask_int (held, "hits"), n));
+    wm_live_number (out, "", wm_ask_real (held, "hits"),
+                    wm_show_count (wm_ask_int (held, "hits"), n));
     wm_page_put (out, "td", "%s", *reason ? reason : "no reason given");
     fputs ("</tr>\n", out);
 }
@@ -180,13 +177,13 @@ void wm_live_held (FILE *out, const json_t *s)
                   "%s of %s inputs, events and batches; wiremill held lists all, wiremill why "
                   "explains one",
                   wm_show_count ((int64_t) n, a), wm_show_count (wm_ask_int (s, "held_total"), b));
-        begin_table (out, "held", "", "Input|What|#Hits|Reason", caption);
+        wm_live_table (out, "held", "", "Input|What|#Hits|Reason", caption);
         json_array_foreach (list, i, one)
         {
             put_held_row (out, one);
             listed += wm_ask_int (one, "hits");
         }
-        end_table (out);
+        wm_live_table_end (out);
     }
     if (wm_ask_int (s, "hits.held") > listed)
         wm_page_put (out, "p", "Held one by one: %s; wiremill held lists their files.",
@@ -221,14 +218,14 @@ void wm_live_inputs (FILE *out, const json_t *s)
     const json_t *one, *open = json_object_get (s, "open"),
                        *list = json_object_get (s, "producers");
     wm_live_begin (out, "producers", "Producers, and who waits", json_array_size (list));
-    begin_table (out, "producers", "", "Producer|Input|#Asked|Waits for", "connected producers");
+    wm_live_table (out, "producers", "", "Producer|Input|#Asked|Waits for", "connected producers");
     json_array_foreach (list, i, one)
     {
         fputs ("<tr>", out);
         wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (one, "label"));
         wm_page_put (out, "td", "%s", wm_ask_text (one, "input"));
-        put_number (out, "", wm_ask_real (one, "asked"),
-                    wm_show_count (wm_ask_int (one, "asked"), n));
+        wm_live_number (out, "", wm_ask_real (one, "asked"),
+                        wm_show_count (wm_ask_int (one, "asked"), n));
         if (json_is_number (json_object_get (one, "late_s")))
             wm_page_put (out, "td class=\"bad-text\"",
                          "does not answer: for %s it has sent nothing that the broker asked for",
@@ -237,23 +234,23 @@ void wm_live_inputs (FILE *out, const json_t *s)
             wm_page_put (out, "td", "%s", wm_ask_text (one, "waits"));
         fputs ("</tr>\n", out);
     }
-    end_table (out);
+    wm_live_table_end (out);
     wm_live_end (out);
     wm_live_begin (out, "open", "Open inputs", json_array_size (open));
     snprintf (n, sizeof n, "%zu of %lld", json_array_size (open),
               (long long) wm_ask_int (s, "inputs.open"));
-    begin_table (out, "open", "", "Input|Output|#Hits done or held|Note", n);
+    wm_live_table (out, "open", "", "Input|Output|#Hits done or held|Note", n);
     json_array_foreach (open, i, one)
     {
         fputs ("<tr>", out);
         wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (one, "path"));
         wm_page_put (out, "td", "%s", wm_ask_text (one, "output"));
-        put_number (out, "", wm_ask_real (one, "hits"),
-                    wm_show_count (wm_ask_int (one, "hits"), late));
+        wm_live_number (out, "", wm_ask_real (one, "hits"),
+                        wm_show_count (wm_ask_int (one, "hits"), late));
         wm_page_put (out, "td", "%s", wm_ask_text (one, "why"));
         fputs ("</tr>\n", out);
     }
-    end_table (out);
+    wm_live_table_end (out);
     wm_live_end (out);
 }
 
@@ -263,8 +260,8 @@ static void put_below (FILE *out, const wm_history_query_latency_t *latency, dou
 {
     char text[48];
     const double at_s = wm_history_query_quantile (latency, share);
-    put_number (out, "", isinf (at_s) ? 1e6 : at_s,
-                wm_history_query_quantile_text (latency, share, text));
+    wm_live_number (out, "", isinf (at_s) ? 1e6 : at_s,
+                    wm_history_query_quantile_text (latency, share, text));
 }
 
 void wm_live_latencies (FILE *out, const wm_history_query_t *past)
@@ -276,20 +273,20 @@ void wm_live_latencies (FILE *out, const wm_history_query_t *past)
     if (!is_recent)
         wm_history_query_sum (past, 0, &sum);
     wm_live_begin (out, "latency", "Latency", sum.step[WM_HISTORY_QUERY_COMPUTE].n > 0);
-    begin_table (out, "latency", "short", "Step of a batch|-#Batches|#Mean|#Half are|#95 % are",
-                 is_recent ? "the last hour" : "all of the campaign; nothing in the last hour");
+    wm_live_table (out, "latency", "short", "Step of a batch|-#Batches|#Mean|#Half are|#95 % are",
+                   is_recent ? "the last hour" : "all of the campaign; nothing in the last hour");
     for (size_t i = 0; i < WM_HISTORY_QUERY_STEPS; i++) {
         const wm_history_query_latency_t *latency = &sum.step[i];
         fprintf (out, "<tr><th scope=\"row\">%s<span class=\"more\">: %s</span></th>",
                  wm_history_query_step[i].name, wm_history_query_step[i].what);
-        put_number (out, " more", latency->n, wm_show_count ((int64_t) latency->n, n));
-        put_number (out, "", latency->n > 0 ? latency->sum_s / latency->n : 0,
-                    wm_history_query_mean_text (latency, mean));
+        wm_live_number (out, " more", latency->n, wm_show_count ((int64_t) latency->n, n));
+        wm_live_number (out, "", latency->n > 0 ? latency->sum_s / latency->n : 0,
+                        wm_history_query_mean_text (latency, mean));
         put_below (out, latency, 0.5);
         put_below (out, latency, 0.95);
         fputs ("</tr>\n", out);
     }
-    end_table (out);
+    wm_live_table_end (out);
     wm_live_end (out);
 }
 
@@ -300,18 +297,18 @@ void wm_live_faults (FILE *out, const json_t *s, const wm_history_query_t *past)
     wm_history_query_sum (past, (double) time (NULL) - HOUR_S, &sum);
     wm_history_query_sum (past, 0, &all);
     wm_live_begin (out, "faults", "Faults", true);
-    begin_table (out, "faults", "short", "What|#Last hour|#In all",
-                 "nothing is lost by these: what failed is scored again, or held");
+    wm_live_table (out, "faults", "short", "What|#Last hour|#In all",
+                   "nothing is lost by these: what failed is scored again, or held");
     for (size_t i = 0; i < WM_HISTORY_QUERY_FAULTS; i++) {
         const char *path = wm_history_query_fault[i].path;
         const double recent = wm_history_query_fault_of (&sum, i),
                      ever =
                          past->n_row ? wm_history_query_fault_of (&all, i) : wm_ask_real (s, path);
         fprintf (out, "<tr><th scope=\"row\">%s</th>", wm_history_query_fault[i].what);
-        put_number (out, "", recent, wm_show_count ((int64_t) recent, n));
-        put_number (out, "", ever, wm_show_count ((int64_t) ever, n));
+        wm_live_number (out, "", recent, wm_show_count ((int64_t) recent, n));
+        wm_live_number (out, "", ever, wm_show_count ((int64_t) ever, n));
         fputs ("</tr>\n", out);
     }
-    end_table (out);
+    wm_live_table_end (out);
     wm_live_end (out);
 }

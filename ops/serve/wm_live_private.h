@@ -8,9 +8,23 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/* Writes a page's begin, to behind its heading and the place for what the script reports; and its
+   end. every_s: how often the script asks for it again.  */
+void wm_live_head (FILE *out, const char *title, const char *heading, double every_s);
+void wm_live_foot (FILE *out);
+
 /* Begins a section, hidden where there is nothing to show.  */
 void wm_live_begin (FILE *out, const char *id, const char *heading, bool is_shown);
 void wm_live_end (FILE *out);
+
+/* Heads are separated by "|"; "#" begins one of numbers, "-" one that a narrow screen leaves out. A
+   table that is too wide scrolls, also by keys.  */
+void wm_live_table (FILE *out, const char *id, const char *class, const char *heads,
+                    const char *caption);
+void wm_live_table_end (FILE *out);
+
+/* A cell with a number, by which its column is sorted.  */
+void wm_live_number (FILE *out, const char *class, double value, const char *text);
 
 /* Returns how a state is coloured: "good", "warn", "bad" or "".  */
 const char *wm_live_class (const char *state);

@@ -65,7 +65,7 @@ struct wm_webserver_t {
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* Takes the answer's text; without memory for it the connection ends.  */
-static void answer (place_t *self, wm_http_answer_t *what, const char *type)
+static void answer (place_t *self, wm_http_answer_t *what)
 {
     static const char strict[] = "default-src 'none'; frame-ancestors 'none'";
     char fields[1024], head[WM_H1_ANSWER_BYTES];
@@ -74,7 +74,7 @@ static void answer (place_t *self, wm_http_answer_t *what, const char *type)
         fields, sizeof fields,
         "Content-Type: %s\r\nCache-Control: no-store\r\nContent-Security-Policy: %s\r\n"
         "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n%s",
-        type, what->policy ? what->policy : strict,
+        what->type, what->policy ? what->policy : strict,
         what->code == 405   ? "Allow: GET, HEAD\r\n"
         : what->code == 429 ? "Retry-After: 1\r\n" /* WM_THROTTLE_MS */
         : what->code == 401 ? "WWW-Authenticate: Basic realm=\"wiremill\", charset=\"UTF-8\"\r\n"
@@ -93,8 +93,11 @@ static void answer (place_t *self, wm_http_answer_t *what, const char *type)
 
 static void refuse (place_t *self, unsigned code, const char *text)
 {
-    wm_http_answer_t what = { .text = strdup (text), .bytes = strlen (text), .code = code };
-    answer (self, &what, "text/plain; charset=utf-8");
+    wm_http_answer_t what = { .text = strdup (text),
+                              .bytes = strlen (text),
+                              .code = code,
+                              .type = "text/plain; charset=utf-8" };
+    answer (self, &what);
 }
 
 /* Whether the request's host is this machine by number or is localhost; NULL: none is given.  */
@@ -132,7 +135,8 @@ static unsigned check_password (wm_webserver_t *self, const place_t *place)
 
 static void give (wm_webserver_t *self, place_t *place, const wm_http_page_t *page)
 {
-    wm_http_answer_t what = { .code = 200 };
+    wm_http_answer_t what = { .code = 200, .type = page->type };
+    const wm_http_request_t request = { place->h1->path, place->h1->query };
     if (self->is_here && !names_us (place->h1->host)) {
         refuse (place, 421,
                 "this page has no other name than its address or localhost; under a name of its "
@@ -147,14 +151,20 @@ static void give (wm_webserver_t *self, place_t *place, const wm_http_page_t *pa
                     : "a password is needed, of any user name: ask who started wiremill serve\n");
         return;
     }
-    page->make (self->context, &what);
-    answer (place, &what, page->type);
+    page->make (self->context, &request, &what);
+    answer (place, &what);
+}
+
+static bool is_at (const char *of_page, const char *path)
+{
+    const size_t n = strcspn (of_page, "*");
+    return of_page[n] ? strncmp (of_page, path, n) == 0 : strcmp (of_page, path) == 0;
 }
 
 static void route (wm_webserver_t *self, place_t *place)
 {
     for (const wm_http_page_t *page = self->pages; page->path; page++)
-        if (strcmp (page->path, place->h1->path) == 0) {
+        if (is_at (page->path, place->h1->path)) {
             give (self, place, page);
             return;
         }

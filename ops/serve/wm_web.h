@@ -4,8 +4,8 @@
    WM_HTTP_LIFE_MS from its beginning to its end and a millisecond more for each WM_HTTP_BYTES_MS
    that it has taken of its answer. While every place is taken it has WM_HTTP_CROWDED_MS and so on,
    so that silent ones soon make room. One that waits for a place waits in the kernel's queue. Only
-   GET and HEAD are answered; a body is dropped. Of a request its path is looked at, its host, and
-   the header Authorization.
+   GET and HEAD are answered; a body is dropped. Of a request its path and query are looked at, its
+   host, and the header Authorization.
 
    On another address than loopback it wants a password for every page that is not open, unless the
    owner says that anybody may read; guesses are throttled (wm_throttle.h). On loopback without a
@@ -28,19 +28,26 @@
 
 typedef struct wm_webserver_t wm_webserver_t;
 
+/* What a page is asked for: the path, decoded, and the query as it was sent.  */
+typedef struct {
+    const char *path, *query;
+} wm_http_request_t;
+
 /* What a page answers.  */
 typedef struct {
     char *text; /* freed by the server; NULL: no memory */
     size_t bytes;
     unsigned code;      /* 200, unless `make` sets another */
+    const char *type;   /* that of the page's row, unless `make` sets another */
     const char *policy; /* Content-Security-Policy, lent; NULL: nothing may run or be loaded */
 } wm_http_answer_t;
 
-/* A page. `make` is called by the server's thread.  */
+/* A page, or with a path that ends in "*" all that begin so. `make` is called by the server's
+   thread.  */
 typedef struct {
     const char *path, *type; /* path NULL ends the table */
     bool is_open;            /* needs no password */
-    void (*make) (void *context, wm_http_answer_t *answer);
+    void (*make) (void *context, const wm_http_request_t *request, wm_http_answer_t *answer);
 } wm_http_page_t;
 
 typedef struct {

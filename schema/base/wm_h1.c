@@ -62,10 +62,11 @@ static int hex (char c)
 
 /* Decodes "%41" in place, and ends the path where the query begins. False: it has a NUL. What is no
    code stays as it is.  */
-static bool decode (char *path)
+static bool decode (char *path, const char **query)
 {
-    char *to = path;
-    path[strcspn (path, "?#")] = 0;
+    char *to = path, *end = path + strcspn (path, "?#");
+    *query = *end == '?' ? end + 1 : "";
+    *end = 0;
     for (const char *at = path; *at; at++) {
         const int high = *at == '%' ? hex (at[1]) : -1, low = high >= 0 ? hex (at[2]) : -1;
         if (high == 0 && low == 0)
@@ -95,7 +96,7 @@ static bool take_target (wm_h1_t *self, char *target)
             *--target = '/';
     }
     self->path = target;
-    return (*target == '/' || strcmp (target, "*") == 0) && decode (target);
+    return (*target == '/' || strcmp (target, "*") == 0) && decode (target, &self->query);
 }
 
 /* Whether it is a method of RFC 9110 or PATCH. A server that does not know one must not take it for

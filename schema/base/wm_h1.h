@@ -29,8 +29,9 @@ typedef struct {
     unsigned code;   /* REFUSED: the status, 400 to 505 */
     const char *why; /* a literal */
     /* Of the head, in `head`; NULL until they are there. The path is percent-decoded and has no
-       query; the host is that of the target, else that of the header, NULL: none.  */
-    const char *method, *path, *host;
+       query, which is as it was sent, "": none; the host is that of the target, else that of the
+       header, NULL: none.  */
+    const char *method, *path, *query, *host;
     bool is_chunked;     /* else the body has `length` bytes */
     bool keeps;          /* the client would send another request on this connection */
     bool wants_continue; /* ... waits for 100 Continue before it sends the body */

@@ -24,7 +24,7 @@ static char *page_of (const char *status, const char *note, const wm_history_que
     wm_top_campaign_t campaign = { .status = status ? json_loads (status, 0, NULL) : NULL };
     assert_true (!status || campaign.status);
     snprintf (campaign.note, sizeof campaign.note, "%s", note);
-    char *text = wm_live_page (&campaign, past ? past : &none, 5, &bytes);
+    char *text = wm_live_page (&campaign, past ? past : &none, "", 5, &bytes);
     assert_int_equal (bytes, strlen (text));
     json_decref (campaign.status);
     return text;

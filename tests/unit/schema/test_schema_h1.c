@@ -94,6 +94,7 @@ static void test_head (void **state)
     assert_int_equal (h1.state, WM_H1_END);
     assert_string_equal (h1.method, "GET");
     assert_string_equal (h1.path, "/");
+    assert_string_equal (h1.query, "q");
     assert_string_equal (h1.host, "h:1"); /* the target's, RFC 9112 3.2.2 */
     assert_string_equal (wm_h1_field (&h1, "X"), "a \t b");
     assert_string_equal (wm_h1_field (&h1, "empty"), "");
@@ -104,6 +105,7 @@ static void test_head (void **state)
                                 "Connection: keep-alive\r\nHost:\r\n\r\n";
     reads (other, sizeof other - 1, 5);
     assert_string_equal (h1.path, "/a/b%zz%");
+    assert_string_equal (h1.query, "x=%41");
     assert_string_equal (h1.host, "");
     assert_false (h1.keeps);
     wm_h1_begin (&h1);

@@ -1,0 +1,105 @@
+#!/bin/bash
+# servelist.t - wiremill serve with several campaigns: the list, each one's own pages, finished ones, hostile names; in `make
+# proof` in a real browser too.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+export WM_TIME_SCALE=10
+unset WM_JOIN_FILE WM_BROKER
+command -v curl >/dev/null || { echo "1..0 # SKIP curl is not installed (make deps)"; exit 0; }
+make_model "${small}1" && make_events layout --events 3 --seed 4 --hits 300 --tpcs 1 || bail "no model or events"
+http=127.0.0.1:$((port + 5)) all="$work/all" hostile='<b>"x' model="$made/model-${small}1.wmm"
+mkdir "$all" "$work/more" "$work/none"
+head -c 20000 "$made/layout.h5" >"$work/broken.h5"
+
+serve () { "$bin/wiremill" serve --listen "$http" --interval 0.2 "$@" >"$work/serve" 2>&1 & serve=$!; } # options...
+end () { kill "$serve" && wait "$serve" || { echo "exit $?"; cat "$work/serve"; return 1; }; }
+get () { curl -s -m 20 "http://$http$1" >"$work/said" && cat "$work/said"; } # path
+code () { [ "$(curl -s -m 20 --path-as-is -o "$work/said" -w '%{http_code}' "http://$http$2")" = "$1" ] || { echo "not $1"; cat "$work/said"; return 1; }; } # code, path
+row () { get / | tr -d '\n' | sed 's/<tr>/\n&/g' | grep -F ">$1</a>" >"$work/row" && cp "$work/row" "$work/said"; } # name: its row
+run () { "$bin/wiremill" run --quiet --model "$model" "$@"; } # options...
+
+ok "a campaign" run --input "$made/layout.h5" --output "$all/good"
+ok "... with something held" exits 3 run --input "$made/layout.h5" --input "$work/broken.h5" --output "$all/$hostile"
+ok "... of the same name elsewhere" run --input "$made/layout.h5" --output "$work/more/good"
+"$bin/wiremill" broker --model "$model" --output "$all/live" --listen "ipc://$work/b" >"$work/broker" 2>&1 &
+broker=$!
+ok "... and a broker without work" until_true 60 grep -q "\"pid\": *$broker" "$all/live$beside/endpoint.json"
+
+# One campaign has the addresses that it always had.
+serve "$all/good"
+one () { get / && says '<h1>good</h1>' && says 'href="/status.json"' && ! says 'all campaigns' && code 200 /status.json && code 200 /metrics && code 404 /c/good/; }
+ok "one campaign: its page is /" until_true 60 one
+end
+
+serve "$all" "$work/more/good" "$all/good"
+ok "all campaigns of a folder, and one beside it; none of them twice" until_true 60 grep -q "http://$http/ lists 4 campaigns" "$work/serve"
+known () { row live && says '>idle<' && row good && says 'worked|, mean '; }
+ok "their states" until_true 60 known
+summary () { get / && says 'role="status"><strong>4 campaigns</strong>' && says '[^0-9]3 finished' && says '[^0-9]1 idle' && says 'state warn'; }
+ok "... are counted" until_true 60 summary
+names () { get / >"$work/page" && [ "$(grep -o 'href="/c/[^"]*"' "$work/page" | sort | paste -sd ' ')" = 'href="/c/-b--x/" href="/c/good-2/" href="/c/good/" href="/c/live/"' ]; }
+ok "each has its own path" names
+text () { row '&lt;b&gt;&quot;x' && ! grep -q '<b>"x' "$work/page"; }
+ok "hostile names are text" text
+held () { row '&lt;b&gt;&quot;x' && says 'bad-text" data-v="1">0<small>and 1 input or batch'; }
+ok "what is held" held
+# When it was worked on, how fast, how many hits: as `wiremill status` prints them.
+history ()
+{
+    local worked hits
+    worked=$("$bin/wiremill" status "$all/good" | sed -n 's/^worked: //p') hits=$("$bin/wiremill" status "$all/good" | sed -n 's/^hits: \([0-9,]*\) scored.*/\1/p')
+    [ "$worked" ] && [ "$hits" ] && get / && says "<td>$worked</td>" && says ">$hits<"
+}
+ok "when a finished one was worked on, how fast, and its hits, as status has them" history
+page () { get /c/good-2/ && says '<h1>good</h1>' && says "Folder $work/more/good$beside" && says 'href="/c/good-2/status.json"' && says 'href="/">all campaigns'; }
+ok "the page of one" page
+files ()
+{
+    get /c/live/status.json | python3 -c 'import json, sys; assert json.load (sys.stdin)["dir"].endswith ("live.wiremill")' &&
+        get /c/live/metrics && says '^wiremill_up\{campaign="[0-9a-f]{32}"\} 1' && get /c/good/metrics && says '^wiremill_up\{campaign="[0-9a-f]{32}"\} 0'
+}
+ok "... its status and metrics" files
+nothing () { for path in /c/ /c/none/ /c/live/x /c/live/../good/ /status.json /metrics /c/liv /c/%2e%2e/ /c/live%00/; do code 404 $path || code 400 $path || return 1; done; }
+ok "nothing else is there" nothing
+ready () { code 200 /health/ready && says '^live: the broker answers$' && says '^good: it is finished$'; }
+ok "ready: brokers answer, and what is finished needs none" ready
+if [ "$(size '' 1 1)" ] && command -v chromium >/dev/null; then
+    browser ()
+    {
+        { for width in 1400 700 360; do for how in light dark; do echo "size $width 800 $how"; echo fit; echo audit; done; done
+        cat <<'STEPS'
+true document.querySelectorAll('tbody tr').length == 4
+true !!(window.mark = document.querySelector('#campaigns-h'))
+true document.title = 'before'
+until document.title == 'wiremill: 4 campaigns, 0 running'
+true document.querySelector('#campaigns-h') == mark
+true !document.querySelector('a[href="/c/live/"]').click()
+until document.querySelector('h1').textContent == 'live'
+true document.title = 'before'
+until document.title.startsWith('live: idle')
+audit
+quiet
+STEPS
+        } | python3 tests/e2e/browser.py "http://$http/"
+    }
+    ok "the list and a page of it, in Chromium" browser
+fi
+kill $broker && wait $broker
+gone () { code 503 /health/ready && says '^live: no broker runs'; }
+ok "a broker that ends: not ready" until_true 60 gone
+logged () { grep -q 'wiremill serve: live: no broker runs' "$work/serve"; }
+ok "... it is logged by its name" until_true 60 logged
+end
+umask 077
+echo correct-horse-battery >"$work/password"
+serve "$all" --password-file "$work/password"
+door () { code 401 / && code 401 /c/good/ && code 503 /health/ready && says '^a campaign: it is finished' && ! says 'good|live'; }
+ok "with a password none of it is open, and health names nothing" until_true 60 door
+end
+
+several () { refused 2 "more/good: give all campaigns as arguments, or one by --campaign" "$bin/wiremill" serve "$all/live" "$work/more/good" --broker ipc://x; }
+ok "a broker beside folders" several
+nowhere () { refused 5 "none holds no campaign" "$bin/wiremill" serve "$work/none" && refused 2 "absent does not exist" "$bin/wiremill" serve "$all" "$work/absent" &&
+    refused 2 "no address|not an address|give" "$bin/wiremill" serve "$all" "ftp://x"; }
+ok "a folder without campaigns, one that is not there, an address that is none" nowhere
+done_testing
