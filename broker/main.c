@@ -95,7 +95,7 @@ static const wm_option_t option_table[] = {
      .help = "with --files: an input's path or the last parts of it, or an output"},
     {.name = "held", .help = "with --files: those with something held or changed"},
     {.name = "history",
-     .help = "print the history of rates, faults and workers as JSON, a page of it a line"},
+     .help = "print the history of rates, faults, marks and workers as JSON, a page of it a line"},
     {.name = "sql", .value = "QUERY", .may_be_empty = true,
      .help = "print what the ledger answers; empty: which views it has"},
     {.name = "json", .help = "with --sql: as JSON"},

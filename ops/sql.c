@@ -24,7 +24,7 @@ static const char text[] =
     "  wiremill sql out/ \"select * from progress\"\n"
     "  wiremill sql out/ \"select path, why from held\" --json\n\n"
     "Without a QUERY it lists the views and their columns: progress, inputs, held, workers,\n"
-    "rates and faults. They are a stable interface. A query only reads. Times are UTC.\n";
+    "rates, faults and marks. They are a stable interface. A query only reads. Times are UTC.\n";
 
 static int sql_main (const wm_args_t *args);
 const wm_verb_t wm_verb_sql = {

@@ -1,6 +1,6 @@
 -- ledger.sql - the ledger: an index of the journal, made again from it whenever it is in doubt.
 --
--- For people: the views at the end (progress, inputs, held, workers, rates, faults) are a stable interface:
+-- For people: the views at the end (progress, inputs, held, workers, rates, faults, marks) are a stable interface:
 -- columns may be added, none is renamed or removed. `wiremill sql DIR QUERY` asks them, of a campaign that
 -- runs too; `sqlite3 DIR/ledger.db` of one that does not. The tables may change with any release.
 --
@@ -150,6 +150,18 @@ CREATE TABLE worker (
     sum INTEGER NOT NULL
 ) STRICT;
 
+-- A row per mark of the time line, at most 500 (schema/wm_history.h). kind: its name there. A burst of n is one mark, from its
+-- first to its last; text is of the first.
+CREATE TABLE mark (
+    id INTEGER PRIMARY KEY,
+    from_s INTEGER NOT NULL,
+    to_s INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL,
+    sum INTEGER NOT NULL
+) STRICT;
+
 -- The records that stand until the next of their type and name (schema/wm_record.h), in the order in which they
 -- came. data: the head of the record, and its place in the journal.
 CREATE TABLE standing (
@@ -255,3 +267,13 @@ SELECT CASE WHEN begin_s > 0 THEN datetime (begin_s, 'unixepoch') END AS begin,
        held, fail, lost, preempt, duplicate, late, alarm, again
   FROM minute
  WHERE held + fail + lost + preempt + duplicate + late + alarm + again > 0;
+
+-- What a person looks for on the time line, in the order in which it happened. times: of a burst of the same. why: of the first.
+CREATE VIEW marks AS
+SELECT id,
+       datetime (from_s, 'unixepoch') AS "from",
+       datetime (to_s, 'unixepoch') AS "to",
+       kind,
+       n AS times,
+       nullif (text, '') AS why
+  FROM mark ORDER BY id;

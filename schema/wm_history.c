@@ -7,6 +7,17 @@
 
 const char *const wm_step_names[WM_STEPS] = { "stage", "queue", "compute", "commit" };
 
+#define WHAT(name, text, letter, what, burst_s) { text, letter, what, burst_s },
+const struct wm_mark_what_t wm_mark_what[WM_N_MARK] = { WM_MARKS (WHAT) };
+
+wm_mark_kind_t wm_mark_of (const char *name)
+{
+    wm_mark_kind_t kind = 0;
+    while (kind < WM_N_MARK && strcmp (wm_mark_what[kind].name, name) != 0)
+        kind++;
+    return kind;
+}
+
 void wm_latency_add (wm_latency_t *self, uint32_t ms)
 {
     unsigned bucket = ms ? 32 - (unsigned) __builtin_clz (ms) : 0;

@@ -1,8 +1,8 @@
-/* wm_history.h - what happened in a campaign, second by second, and the times of its workers.
+/* wm_history.h - what happened in a campaign, second by second, the times of its workers, and marks.
 
    The ledger keeps it (schema/ledger.sql): a row per second for the last two hours, per minute for
-   the last week and per hour before, and a row per session of a worker. Hits and batches are
-   counted where their results enter the ledger, in the same transaction, so that they are exact
+   the last week and per hour before, a row per session of a worker, and a row per mark. Hits and
+   batches are counted where their results enter the ledger, in the same transaction, so that they are exact
    whatever is killed; all else is sampled from the core, twice a second while there is work, and a
    kill loses what came after the last commit.
    Thread: one.  */
@@ -95,5 +95,42 @@ typedef struct {
     char device[64]; /* "CPU", or the GPU's name */
     char why[120];   /* it was dismissed; "" */
 } wm_worker_span_t;
+
+/* What a person looks for on a time line: its name in the ledger and in JSON, the letter that
+   stands for it in pictures, what it means, and for how many seconds more of the same are counted
+   in the mark before instead of making one each.  */
+#define WM_MARKS(X)                                                                                \
+    X (BROKER, "broker", "B", "a broker began to serve", 0)                                        \
+    X (ENDED, "ended", "E", "the broker ended", 0)                                                 \
+    X (PAUSED, "paused", "P", "the campaign was paused", 0)                                        \
+    X (RESUMED, "resumed", "R", "the campaign was resumed", 0)                                     \
+    X (DRAINED, "drained", "D", "workers were sent away", 60)                                      \
+    X (LOST, "lost", "L", "a worker was lost", 60)                                                 \
+    X (HELD, "held", "H", "something was held", 60)                                                \
+    X (WRONG, "wrong", "W", "a machine's scores were wrong", 60)                                   \
+    X (KEY, "key", "K", "a key is not valid any more", 60)                                         \
+    X (FULL, "disk-full", "F", "the campaign waits: its disk is full", 0)                          \
+    X (ROOM, "disk-room", "O", "its disk has room again", 0)
+
+#define WM_MARK_NAME(name, text, letter, what, burst_s) WM_MARK_##name,
+typedef enum { WM_MARKS (WM_MARK_NAME) WM_N_MARK } wm_mark_kind_t;
+#undef WM_MARK_NAME
+
+extern const struct wm_mark_what_t {
+    const char *name, *letter, *what;
+    int burst_s;
+} wm_mark_what[WM_N_MARK];
+
+/* Returns the kind of this name; WM_N_MARK: there is none.  */
+wm_mark_kind_t wm_mark_of (const char *name);
+
+#define WM_MARKS_MAX 500 /* that are kept */
+typedef struct {
+    uint64_t id;          /* from 1, in the order in which they were made */
+    int64_t from_s, to_s; /* Unix time: of the first and the last of a burst */
+    uint32_t n;           /* of them */
+    wm_mark_kind_t kind;
+    char text[160]; /* of the first: who, why; "" */
+} wm_mark_t;
 
 #endif

@@ -132,6 +132,8 @@ static int verify (wm_ledger_t *self)
         code = read_table (self, WM_LEDGER_MINUTES " ORDER BY begin_s", wm_ledger_take_minute, &n);
     if (code == SQLITE_OK)
         code = read_table (self, WM_LEDGER_SPANS, wm_ledger_take_span, &n);
+    if (code == SQLITE_OK)
+        code = read_table (self, WM_LEDGER_MARKS, wm_ledger_take_mark, &n);
     if (code == SQLITE_OK &&
         (n_input != self->position.n_input || n_batch != self->position.n_batch))
         return SQLITE_CORRUPT;
@@ -314,6 +316,7 @@ void wm_ledger_destroy (wm_ledger_t **self_p)
     free (self->pool);
     free (self->history.ended);
     free (self->history.span);
+    free (self->marks.mark);
     free (self);
     *self_p = NULL;
 }
@@ -376,10 +379,12 @@ wm_fault_t wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal, wm_jour
     self->n_pending = 0; /* of an earlier attempt: the journal has them */
     self->pool_bytes = 0;
     wm_ledger_replay (self, !self->position.epoch);
+    wm_ledger_marks_replay (self, true);
     wm_fault_t fault = wm_journal_replay (journal, self->position.epoch, self->position.sequence,
                                           catch_one, self, found, error);
     if (fault == WM_OK)
         fault = replay_end (self, error);
+    wm_ledger_marks_replay (self, false);
     return fault == WM_OK ? wm_ledger_commit (self, error) : fault;
 }
 

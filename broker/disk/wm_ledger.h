@@ -63,8 +63,16 @@ void wm_ledger_add_history (wm_ledger_t *self, int64_t unix_s, const wm_tally_t 
 /* Puts a worker's session, new or changed, into the next commit.  */
 void wm_ledger_put_span (wm_ledger_t *self, const wm_worker_span_t *span);
 
-/* Returns whether a minute of rows has ended, or a worker's session changed, since the last
-   commit.  */
+/* Puts a mark of this Unix time into the next commit; more of the same within a burst count in the
+   mark before.  */
+void wm_ledger_mark (wm_ledger_t *self, int64_t unix_s, wm_mark_kind_t kind, const char *text);
+
+/* Returns mark i, from 0, committed or not, in the order of their ids; NULL: there are no more.
+   Lent until the next one is made.  */
+const wm_mark_t *wm_ledger_mark_at (const wm_ledger_t *self, size_t i);
+
+/* Returns whether a minute of rows has ended, or a worker's session or a mark changed, since the
+   last commit.  */
 bool wm_ledger_owes_history (const wm_ledger_t *self);
 
 /* Call `take` with the rows from `from` on, in their order, committed or not, until it returns

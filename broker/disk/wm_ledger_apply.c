@@ -46,6 +46,7 @@ void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_pla
     pending_t *pending = &self->pending[self->n_pending++];
     *pending = (pending_t){ .record = *record, .place = *place };
     wm_ledger_count_record (self, record);
+    wm_ledger_mark_record (self, record);
     if (record->type == WM_RECORD_RESULT)
         pending->signature = wm_ledger_intern (self, record->text, record->text_bytes);
     else {

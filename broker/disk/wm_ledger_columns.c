@@ -23,6 +23,7 @@ typedef enum { UINT16, UINT32, INT64, BLOB16, LATENCY } wm_row_at_type_t;
 #define COLUMN_OF_batch(type, name, member) { type, offsetof (batch_row_t, member) },
 #define COLUMN_OF_minute(type, name, member) { type, offsetof (minute_row_t, member) },
 #define COLUMN_OF_worker(type, name, member) { type, offsetof (worker_row_t, member) },
+#define COLUMN_OF_mark(type, name, member) { type, offsetof (mark_row_t, member) },
 /* clang-format on */
 
 ROW (campaign, campaign_row_t, WM_ROW_CAMPAIGN)
@@ -31,6 +32,7 @@ ROW (input, input_row_t, WM_ROW_INPUT)
 ROW (batch, batch_row_t, WM_ROW_BATCH)
 ROW (minute, minute_row_t, WM_ROW_MINUTE)
 ROW (worker, worker_row_t, WM_ROW_WORKER)
+ROW (mark, mark_row_t, WM_ROW_MARK)
 
 uint64_t wm_row_sum (const void *row, size_t bytes, const char *a, const char *b, const char *c)
 {

@@ -102,11 +102,17 @@
     X (UINT32, signature, signature)                                                               \
     X (UINT32, has_ended, has_ended)
 
+#define WM_ROW_MARK(X)                                                                             \
+    X (INT64, id, id)                                                                              \
+    X (INT64, from_s, from_s)                                                                      \
+    X (INT64, to_s, to_s)                                                                          \
+    X (INT64, n, n)
+
 /* For a statement: "a, b, sum", and as many "?, ".  */
 #define WM_ROW_NAME(type, name, member) #name ", "
-#define WM_ROW_MARK(type, name, member) "?, "
+#define WM_ROW_PARAMETER(type, name, member) "?, "
 #define WM_ROW_NAMES(columns) columns (WM_ROW_NAME) "sum"
-#define WM_ROW_MARKS(columns) columns (WM_ROW_MARK) "?"
+#define WM_ROW_PARAMETERS(columns) columns (WM_ROW_PARAMETER) "?"
 
 typedef struct {
     uint8_t id[16];
@@ -153,6 +159,13 @@ typedef struct {
     uint64_t sum;
 } worker_row_t;
 
+typedef struct {
+    uint64_t id;
+    int64_t from_s, to_s;
+    uint64_t n;
+    uint64_t sum;
+} mark_row_t;
+
 static_assert (sizeof (minute_row_t) == 504 && sizeof (worker_row_t) == 72, "no padding");
 static_assert (sizeof (campaign_row_t) == 32 && sizeof (position_row_t) == 40, "no padding");
 static_assert (sizeof (input_row_t) == 96 && sizeof (batch_row_t) == 88, "no padding");
@@ -170,7 +183,7 @@ typedef struct {
 } wm_row_t;
 
 extern const wm_row_t wm_row_campaign, wm_row_position, wm_row_input, wm_row_batch, wm_row_minute,
-    wm_row_worker;
+    wm_row_worker, wm_row_mark;
 
 /* Sum of a struct and of up to three texts (NULL ends them).  */
 uint64_t wm_row_sum (const void *row, size_t bytes, const char *a, const char *b, const char *c);

@@ -213,7 +213,8 @@ void wm_ledger_replay_counted (wm_ledger_t *self, uint64_t n_more)
 
 bool wm_ledger_owes_history (const wm_ledger_t *self)
 {
-    return self->history.n_ended >= ENDED_OWED || self->history.n_span;
+    return self->history.n_ended >= ENDED_OWED || self->history.n_span ||
+           wm_ledger_owes_marks (self);
 }
 
 uint64_t wm_ledger_spans_dropped (const wm_ledger_t *self)
@@ -237,6 +238,7 @@ void wm_ledger_salvage (wm_ledger_t *self)
             if (get_span (self, statement, &span))
                 wm_ledger_put_span (self, &span);
     sqlite3_finalize (statement);
+    wm_ledger_salvage_marks (self);
 }
 
 /* ---- commit ---------------------------------------------------------------------------------- */
@@ -376,6 +378,8 @@ int wm_ledger_put_history (wm_ledger_t *self)
         code = put_span (self, &history->span[i]);
     if (code == SQLITE_OK && history->n_span)
         code = drop_spans (self);
+    if (code == SQLITE_OK)
+        code = wm_ledger_put_marks (self);
     return code == SQLITE_OK ? fold (self) : code;
 }
 
@@ -387,6 +391,7 @@ void wm_ledger_history_committed (wm_ledger_t *self)
     history->now.span_s = history->now.span_s ? history->now.span_s : SECOND_S;
     history->is_changed = false;
     history->n_ended = history->n_span = 0;
+    wm_ledger_marks_committed (self);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
        wm_ledger.c            opens, verifies, catches up, loads, copies
        wm_ledger_apply.c      derives rows from records, and commits them
        wm_ledger_version.c  wm_ledger_history.c  wm_ledger_standing.c
+       wm_ledger_marks.c      for wm_ledger_history.c
        wm_ledger_rows.c       statements, single rows, signatures, counters  */
 #ifndef WM_LEDGER_PRIVATE_H
 #define WM_LEDGER_PRIVATE_H
@@ -17,8 +18,8 @@
 #include <stdbool.h>
 
 /* Of schema/ledger.sql. 2: counter; 3: minute, worker; 4: columns instead of structs, views;
-   standing.  */
-#define WM_LEDGER_SCHEMA 4
+   standing; 5: mark.  */
+#define WM_LEDGER_SCHEMA 5
 
 typedef enum {
     SQL_PUT_CAMPAIGN,
@@ -36,6 +37,8 @@ typedef enum {
     SQL_GET_MINUTE,
     SQL_PUT_MINUTE,
     SQL_PUT_SPAN,
+    SQL_PUT_MARK,
+    SQL_DELETE_MARKS,
     SQL_PUT_STANDING,
     SQL_COUNT_STANDING,
     SQL_HAS_STANDING,
@@ -71,6 +74,19 @@ typedef struct {
     size_t n_ended, ended_max, n_span, span_max;
 } history_t;
 
+/* Marks, committed or not.  */
+typedef struct {
+    struct ledger_mark_t {
+        wm_mark_t mark;
+        bool is_changed;   /* not as it was committed */
+        bool is_of_replay; /* made, by a replay of records, and not committed */
+    } * mark;
+    size_t n, max;
+    uint64_t last_id;
+    bool is_catching_up;
+    bool is_rewritten; /* some were forgotten: all are put again */
+} marks_t;
+
 struct wm_ledger_t {
     char path[PATH_MAX - 32];
     const char *vfs;
@@ -86,6 +102,7 @@ struct wm_ledger_t {
     size_t n_standing;        /* rows, when it was opened */
     bool is_standing_changed; /* since the last commit */
     history_t history;
+    marks_t marks;
     char set_aside[PATH_MAX + 200]; /* wm_ledger_set_aside */
     pending_t *pending;
     size_t n_pending, pending_max;
@@ -162,6 +179,11 @@ int wm_ledger_load_standing (wm_ledger_t *self, const wm_ledger_load_t *to, void
 bool wm_ledger_take_minute (wm_ledger_t *self, sqlite3_stmt *statement);
 bool wm_ledger_take_span (wm_ledger_t *self, sqlite3_stmt *statement);
 
+/* Writes what is not committed, in the open transaction; an SQLite code. Then, once the transaction
+   is committed: forgets it.  */
+int wm_ledger_put_history (wm_ledger_t *self);
+void wm_ledger_history_committed (wm_ledger_t *self);
+
 /* Keeps the rows of a damaged file that are sound, for the next one's first commit.  */
 void wm_ledger_salvage (wm_ledger_t *self);
 
@@ -182,9 +204,21 @@ void wm_ledger_count_record (wm_ledger_t *self, const wm_record_t *record);
 void wm_ledger_replay (wm_ledger_t *self, bool is_whole);
 void wm_ledger_replay_counted (wm_ledger_t *self, uint64_t n_more);
 
-/* Writes what is not committed, in the open transaction; an SQLite code. Then, once the transaction
-   is committed: forgets it.  */
-int wm_ledger_put_history (wm_ledger_t *self);
-void wm_ledger_history_committed (wm_ledger_t *self);
+/* ---- wm_ledger_marks.c ----------------------------------------------------------------------- */
+
+#define WM_LEDGER_MARKS "SELECT " WM_ROW_NAMES (WM_ROW_MARK) ", kind, text FROM mark ORDER BY id"
+
+/* As those of the history above, for marks.  */
+bool wm_ledger_take_mark (wm_ledger_t *self, sqlite3_stmt *statement);
+void wm_ledger_salvage_marks (wm_ledger_t *self);
+bool wm_ledger_owes_marks (const wm_ledger_t *self);
+int wm_ledger_put_marks (wm_ledger_t *self);
+void wm_ledger_marks_committed (wm_ledger_t *self);
+
+/* Marks what a record shows: PAUSE, HELD, DISTRUST.  */
+void wm_ledger_mark_record (wm_ledger_t *self, const wm_record_t *record);
+
+/* A replay of the journal begins, again if an earlier attempt failed; ends.  */
+void wm_ledger_marks_replay (wm_ledger_t *self, bool begins);
 
 #endif

@@ -36,7 +36,7 @@ wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_er
 /* ---- statements ------------------------------------------------------------------------------ */
 
 #define PUT_BATCH                                                                                  \
-    " INTO batch (" WM_ROW_NAMES (WM_ROW_BATCH) ", text) VALUES (" WM_ROW_MARKS (                  \
+    " INTO batch (" WM_ROW_NAMES (WM_ROW_BATCH) ", text) VALUES (" WM_ROW_PARAMETERS (             \
         WM_ROW_BATCH) ", ?)"
 
 #define MEASURED "12, 13" /* what a campaign that begins again forgets */
@@ -44,13 +44,13 @@ static_assert (WM_RECORD_ARITHMETIC == 12 && WM_RECORD_SAMPLE == 13, "MEASURED")
 
 static const char *const sql[SQL_END] = {
     [SQL_PUT_CAMPAIGN] = "INSERT OR REPLACE INTO campaign (" WM_ROW_NAMES (
-        WM_ROW_CAMPAIGN) ", pins, one) VALUES (" WM_ROW_MARKS (WM_ROW_CAMPAIGN) ", ?, 1)",
+        WM_ROW_CAMPAIGN) ", pins, one) VALUES (" WM_ROW_PARAMETERS (WM_ROW_CAMPAIGN) ", ?, 1)",
     [SQL_PUT_POSITION] = "INSERT OR REPLACE INTO position (" WM_ROW_NAMES (
-        WM_ROW_POSITION) ", one) VALUES (" WM_ROW_MARKS (WM_ROW_POSITION) ", 1)",
+        WM_ROW_POSITION) ", one) VALUES (" WM_ROW_PARAMETERS (WM_ROW_POSITION) ", 1)",
     [SQL_PUT_SIGNATURE] = "INSERT INTO signature VALUES (?1, ?2, ?3)",
     [SQL_GET_INPUT] = WM_LEDGER_INPUTS " WHERE id = ?1",
     [SQL_PUT_INPUT] = "INSERT OR REPLACE INTO input (" WM_ROW_NAMES (
-        WM_ROW_INPUT) ", path, name, text) VALUES (" WM_ROW_MARKS (WM_ROW_INPUT) ", ?, ?, ?)",
+        WM_ROW_INPUT) ", path, name, text) VALUES (" WM_ROW_PARAMETERS (WM_ROW_INPUT) ", ?, ?, ?)",
     [SQL_ADD_BATCH] = "INSERT OR IGNORE" PUT_BATCH,
     [SQL_SET_BATCH] = "INSERT OR REPLACE" PUT_BATCH,
     [SQL_DELETE_BATCHES] = "DELETE FROM batch WHERE input = ?1",
@@ -61,9 +61,12 @@ static const char *const sql[SQL_END] = {
     [SQL_PUT_COUNTER] = "INSERT OR REPLACE INTO counter VALUES (?1, ?2, ?3)",
     [SQL_GET_MINUTE] = WM_LEDGER_MINUTES " WHERE begin_s = ?1",
     [SQL_PUT_MINUTE] = "INSERT OR REPLACE INTO minute (" WM_ROW_NAMES (
-        WM_ROW_MINUTE) ") VALUES (" WM_ROW_MARKS (WM_ROW_MINUTE) ")",
+        WM_ROW_MINUTE) ") VALUES (" WM_ROW_PARAMETERS (WM_ROW_MINUTE) ")",
     [SQL_PUT_SPAN] = "INSERT OR REPLACE INTO worker (" WM_ROW_NAMES (
-        WM_ROW_WORKER) ", label, device, why) VALUES (" WM_ROW_MARKS (WM_ROW_WORKER) ", ?, ?, ?)",
+        WM_ROW_WORKER) ", label, device, why) VALUES (" WM_ROW_PARAMETERS (WM_ROW_WORKER) ", ?, ?, ?)",
+    [SQL_PUT_MARK] = "INSERT OR REPLACE INTO mark (" WM_ROW_NAMES (
+        WM_ROW_MARK) ", kind, text) VALUES (" WM_ROW_PARAMETERS (WM_ROW_MARK) ", ?, ?)",
+    [SQL_DELETE_MARKS] = "DELETE FROM mark",
     [SQL_PUT_STANDING] =
         "INSERT OR REPLACE INTO standing (type, name, text, data) VALUES (?1, ?2, ?3, ?4)",
     [SQL_DELETE_MEASURED] = "DELETE FROM standing WHERE type IN (" MEASURED ")",

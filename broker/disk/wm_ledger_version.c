@@ -27,6 +27,12 @@ static const char *const step[] = {
           "NOT NULL) STRICT;"
           "CREATE TABLE worker (id INTEGER PRIMARY KEY, label TEXT NOT NULL, device TEXT NOT NULL, "
           "why TEXT NOT NULL, data BLOB NOT NULL) STRICT;",
+    [4] = "CREATE TABLE mark (id INTEGER PRIMARY KEY, from_s INTEGER NOT NULL, to_s INTEGER NOT "
+          "NULL, n INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, sum INTEGER NOT NULL) "
+          "STRICT;"
+          "CREATE VIEW marks AS SELECT id, datetime (from_s, 'unixepoch') AS \"from\", datetime "
+          "(to_s, 'unixepoch') AS \"to\", kind, n AS times, nullif (text, '') AS why FROM mark "
+          "ORDER BY id;",
 };
 
 /* Schema 3 had a row's struct in the column `data`. The history comes first: it is salvaged if a
@@ -138,7 +144,7 @@ static int copy_rows (wm_ledger_t *self, size_t which)
     return code != SQLITE_DONE ? code : is_damaged ? SQLITE_CORRUPT : SQLITE_OK;
 }
 
-/* From schema 3 to 4.  */
+/* From schema 3 to that of this release.  */
 static int move_to_columns (wm_ledger_t *self)
 {
     bool is_damaged = false;
@@ -164,9 +170,9 @@ int wm_ledger_migrate (wm_ledger_t *self, int version)
     int code = back_up (self, path);
     if (code == SQLITE_OK)
         code = sqlite3_exec (self->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-    for (int i = version; i < 3 && code == SQLITE_OK; i++)
+    for (int i = version; i != 3 && i < WM_LEDGER_SCHEMA && code == SQLITE_OK; i++)
         code = sqlite3_exec (self->db, step[i], NULL, NULL, NULL);
-    if (code == SQLITE_OK)
+    if (code == SQLITE_OK && version <= 3)
         code = move_to_columns (self);
     if (code == SQLITE_OK)
         code = wm_ledger_put_version (self);

@@ -17,7 +17,8 @@ held input path event batch hits status why
 workers id worker device engine from to ended batches hits hits_per_s busy cpu_s dismissed_because
 rates begin seconds workers hits hits_per_s batches events bytes_from_producers bytes_to_workers bytes_from_workers journal_bytes \
 workers_busy stage_ms queue_ms compute_ms commit_ms
-faults begin seconds held fail lost preempt duplicate late alarm again"
+faults begin seconds held fail lost preempt duplicate late alarm again
+marks id from to kind times why"
 # What SQLite itself, in another program, reads in a ledger: rows of JSON.
 sqlite () # ledger, query
 {

@@ -130,7 +130,7 @@ static void make_stop (int commit)
     wm_journal_destroy (&made_journal);
 }
 
-/* A week ago and now; an hour's row is made of the first.  */
+/* A week ago and now; an hour's row is made of the first. Two of three lost workers are a burst.  */
 static void make_history (void)
 {
 #ifdef WM_HISTORY_H /* from schema 3 on */
@@ -151,6 +151,11 @@ static void make_history (void)
     wm_ledger_add_history (made_ledger, 1763712000 - 8 * 24 * 3600, &tally, 1, 4096);
     wm_ledger_add_history (made_ledger, 1763712000, &tally, 3, 8192);
     wm_ledger_put_span (made_ledger, &span);
+#endif
+#ifdef WM_MARKS_MAX /* from schema 5 on */
+    wm_ledger_mark (made_ledger, 1763711000, WM_MARK_LOST, "gpu01/17.0");
+    wm_ledger_mark (made_ledger, 1763712000, WM_MARK_LOST, "gpu02/18.0");
+    wm_ledger_mark (made_ledger, 1763712060, WM_MARK_LOST, "gpu03/19.0");
 #endif
 }
 

@@ -371,6 +371,7 @@ static void every_column (void **state)
     wm_ledger_counter (ledger, "copies", 3);
     minute (BEGIN_S, 1);
     wm_ledger_put_span (ledger, &span);
+    wm_ledger_mark (ledger, BEGIN_S, WM_MARK_LOST, "alpha");
     commit ();
     stop ();
     shell ("cp ledger.db good.db");

@@ -178,11 +178,11 @@ static void newer_version (void **state)
     (void) state;
     start ();
     stop ();
-    sql ("PRAGMA user_version = 5; PRAGMA application_id = 1464683525"); /* "WML", 5 */
+    sql ("PRAGMA user_version = 6; PRAGMA application_id = 1464683526"); /* "WML", 6 */
     assert_null (wm_ledger_open (dir, NULL, &error));
     assert_int_equal (error.fault, WM_EBATCH);
-    assert_non_null (strstr (error.text, "schema 5"));
-    assert_non_null (strstr (error.text, "up to 4"));
+    assert_non_null (strstr (error.text, "schema 6"));
+    assert_non_null (strstr (error.text, "up to 5"));
     shell ("test ! -e ledger.db.damaged-1");
 }
 

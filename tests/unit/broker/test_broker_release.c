@@ -25,7 +25,7 @@
 
 #include <cmocka.h>
 
-#define SCHEMA 4 /* of this release */
+#define SCHEMA 5 /* of this release */
 
 static char dir[64];
 static wm_campaign_t campaign;
@@ -205,6 +205,31 @@ static void the_history (void **state)
               "91000 cpu 180500 ended 1 its wall time is over");
 }
 
+/* An older release made none.  */
+static void the_marks (void **state)
+{
+    (void) state;
+    for (int schema = 1; schema <= SCHEMA; schema++) {
+        take (schema);
+        text[text_bytes = 0] = 0;
+        assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 1000, &error), 0);
+        assert_int_equal (wm_campaign_open (&campaign, NULL, NULL, &error), 0);
+        wm_ledger_mark (campaign.ledger, 1763713000, WM_MARK_BROKER, "of this release");
+        assert_int_equal (wm_ledger_commit (campaign.ledger, &error), 0);
+        const wm_mark_t *mark;
+        for (size_t i = 0; (mark = wm_ledger_mark_at (campaign.ledger, i)); i++)
+            print ("%" PRIu64 " %s %u %lld-%lld %s;", mark->id, wm_mark_what[mark->kind].name,
+                   mark->n, (long long) mark->from_s, (long long) mark->to_s, mark->text);
+        wm_campaign_close (&campaign);
+        if (schema == SCHEMA)
+            assert_non_null (strstr (text, "lost 1 1763711000-1763711000 gpu01/17.0;2 lost 2 "
+                                           "1763712000-1763712060 gpu02/18.0;"));
+        else
+            assert_null (strstr (text, "lost"));
+        assert_non_null (strstr (text, "broker 1 1763713000-1763713000 of this release;"));
+    }
+}
+
 /* The backup is what an older release goes on with.  */
 static void the_backup (void **state)
 {
@@ -344,7 +369,11 @@ int main (void)
         tear_down (NULL);
         return failed;
     }
-    const struct CMUnitTest tests[] = { TEST (every_release), TEST (the_history), TEST (the_backup),
-                                        TEST (killed_while_it_migrates), TEST (newer_journal) };
+    const struct CMUnitTest tests[] = { TEST (every_release),
+                                        TEST (the_history),
+                                        TEST (the_marks),
+                                        TEST (the_backup),
+                                        TEST (killed_while_it_migrates),
+                                        TEST (newer_journal) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
