@@ -177,7 +177,7 @@ const wm_verb_t wm_verb_show = {
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_compare = {
     .name = "compare", .task = LOOK_TASK,
-    .summary = "compare the scores of two outputs, hit by hit",
+    .summary = "compare the scores of two outputs or campaigns, hit by hit",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_export = {
     .name = "export", .task = LOOK_TASK,

@@ -4,6 +4,7 @@
 
 #include "producer/pictures/compare_images.h"
 #include "producer/pictures/wm_render_process.h"
+#include "producer/results/compare_folders.h"
 #include "producer/results/compare_page.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_file.h"
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* clang-format off */
 static const wm_option_t options[] = {
@@ -33,14 +35,16 @@ static const wm_option_t options[] = {
 static int compare_main (const wm_args_t *args);
 const wm_verb_t wm_verb_compare = {
     .name = "compare", .task = "files", .rest = "A... B",
-    .summary = "compare the scores of two outputs, hit by hit",
+    .summary = "compare the scores of two outputs or campaigns, hit by hit",
     .text = "  wiremill compare out/events.scores.h5 other/events.scores.h5\n"
+            "  wiremill compare out/ other/\n"
             "  wiremill compare out/*.scores.h5 larsoft.h5 --table emtrkmichel_table\n"
             "  wiremill compare out/events.scores.h5 larsoft.h5 --page larsoft.html\n\n"
             "Joins rows by run, subrun, event and hit_id. The last file is compared with those\n"
             "before it together; it may be a table in numl's form that others wrote, a column for\n"
             "each label (`wiremill help outputs`). Images (result: image) of two outputs are\n"
-            "compared pixel by pixel. Exit 0: the same hits, labels and statuses, all scores\n"
+            "compared pixel by pixel. Of two folders, outputs of the same input are a pair, or of\n"
+            "the same name. Exit 0: the same outputs, hits, labels and statuses, all scores\n"
             "within the tolerance; 1: not so; 5: a file is damaged or of another kind.\n",
     .options = options, .run = compare_main };
 /* clang-format on */
@@ -167,6 +171,12 @@ static void print_json (const wm_comparison_t *self)
     puts ("]}");
 }
 
+static bool is_folder (const char *path)
+{
+    struct stat st;
+    return path && !stat (path, &st) && S_ISDIR (st.st_mode);
+}
+
 /* `page`: where the page goes, or NULL. Returns the exit code.  */
 static int compare_run (void *arg, FILE *page)
 {
@@ -174,6 +184,9 @@ static int compare_run (void *arg, FILE *page)
     const wm_args_t *args = arg;
     size_t n;
     wm_error_t error;
+    if ((is_folder (wm_args_rest (args, 0)) || is_folder (wm_args_rest (args, 1))) &&
+        !wm_args_rest (args, 2))
+        return wm_compare_folders (args, page);
     compare.tolerance = wm_args_real (args, "tolerance");
     const char **path = wm_produce_confine_rest (args, &n);
     if (!path)

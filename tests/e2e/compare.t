@@ -169,4 +169,100 @@ $python -c 'import h5py, sys
 with h5py.File (sys.argv[1], "r+") as f: f["event_table/event_id"] = [[1, 1, 1]]' "$ours.h5"
 ok "a table without scores" no_scores
 ok "... by name" says 'none of the scores track, em, none, michel is in event_table, which has no scores'
+
+cat >"$work/folders.py" <<'PYTHON'
+"""SCORES OTHER FOLDER: a/ and b/, whose outputs state their inputs; wanted.json of both, with NumPy"""
+import os, sys, shutil, json, h5py, numpy as np
+ours, other, folder = sys.argv[1:]
+def put(side, name, source, input, change=None):
+    os.makedirs(f"{folder}/{side}", exist_ok=True)
+    to = f"{folder}/{side}/{name}.scores.h5"
+    shutil.copy(source, to)
+    with h5py.File(to, "r+") as f:
+        f.attrs.modify("input", np.bytes_(input))
+        if change:
+            change(f["emtrkmichel"])
+def turn(t):  # the first three hits are called otherwise
+    t["michel"][:3] = [0.75, 0.99, 0.8]
+for side in "ab":
+    put(side, "one" if side == "a" else "two", ours, "/d/one.h5")          # the same, under another name
+    put(side, "two" if side == "a" else "one", (ours, other)[side == "b"], "/d/two.h5")
+    put(side, "three", ours, f"/{side}/three.h5", turn if side == "b" else None)  # by its name
+put("a", "four", ours, "/d/four.h5")
+put("b", "five", ours, "/d/five.h5")
+def rows(path):
+    with h5py.File(path) as f:
+        t = f["emtrkmichel"]
+        keys = zip(*(t[n][:] for n in ("run", "subrun", "event", "hit_id")))
+        scores = np.stack([t[n][:] for n in ("track", "em", "none", "michel")], 1).astype(float)
+        return {tuple(map(int, k)): (s, v) for k, s, v in zip(keys, t["status"][:], scores)}
+call = lambda v: 3 if v[3] >= 0.5 else int(np.argmax(v[:3]))
+wanted = {}
+for a, b in (("one", "two"), ("two", "one"), ("three", "three")):
+    x, y = rows(f"{folder}/a/{a}.scores.h5"), rows(f"{folder}/b/{b}.scores.h5")
+    both = sorted(set(x) & set(y))
+    scored = [k for k in both if x[k][0] == y[k][0] == 0]
+    s, r = (np.array([side[k][1] for k in scored]) for side in (x, y))
+    d = np.abs(s - r) / np.maximum(1, np.abs(s))
+    wanted[a] = {"a": a + ".scores.h5", "b": b + ".scores.h5", "hits_a": len(x), "hits_b": len(y), "joined": len(both),
+                 "scored": len(scored), "only_a": len(set(x) - set(y)), "only_b": len(set(y) - set(x)),
+                 "status_differs": int(sum(x[k][0] != y[k][0] for k in both)), "above": int((d > 1e-4).any(1).sum()),
+                 "otherwise": int(sum(call(v) != call(w) for v, w in zip(s, r))), "largest": float(d.max()),
+                 "over": (d > 1e-4).sum(0).tolist(), "mean": d.sum(0).tolist(), "most": d.max(0).tolist()}
+json.dump(wanted, open(folder + "/folders.json", "w"))
+PYTHON
+$python "$work/folders.py" "$ours" "$work/other.h5" "$work" || bail "no folders"
+folders () { exits 1 compare --json --tolerance 1e-4 "$work/a" "$work/b/"; }
+ok "two folders: exit 1" folders
+totals ()
+{
+    $python - "$work/said" "$work/folders.json" <<'PYTHON'
+import json, sys
+d, w = (json.load(open(a)) for a in sys.argv[1:])
+assert d["schema"] == "wiremill-compare-folders-1" and d["same"] is False and d["tolerance"] == 1e-4, d
+paired = [o for o in d["outputs"] if o["a"] and o["b"]]
+assert [o["a"] for o in paired] == ["one.scores.h5", "three.scores.h5", "two.scores.h5"], paired
+assert [(o["a"], o["b"]) for o in d["outputs"] if o not in paired] == [("four.scores.h5", None), (None, "five.scores.h5")]
+for o in paired:
+    v = w[o["a"].split(".")[0]]
+    for key in ("b", "hits_a", "hits_b", "joined", "scored", "only_a", "only_b", "status_differs", "above", "otherwise"):
+        assert o[key] == v[key], (key, o, v)
+    assert abs(o["largest"] - v["largest"]) < 1e-7 and o["same"] == (o["a"] == "one.scores.h5"), (o, v)
+assert w["three"]["otherwise"] == 3 and w["two"]["above"] > 10
+for key in ("hits_a", "hits_b", "joined", "scored", "only_a", "only_b", "status_differs", "above", "otherwise"):
+    assert d[key] == sum(v[key] for v in w.values()), key
+assert (d["compared"], d["outputs_same"], d["failed"], d["outputs_only_a"], d["outputs_only_b"]) == (3, 1, 0, 1, 1), d
+assert sum(c["hits"] for c in d["called"] if c["a"] != c["b"]) == d["otherwise"] and sum(c["hits"] for c in d["called"]) == d["scored"]
+for k, label in enumerate(d["labels"]):
+    assert label["name"] == ("track", "em", "none", "michel")[k] and label["above"] == sum(v["over"][k] for v in w.values())
+    assert abs(label["mean"] * d["scored"] - sum(v["mean"][k] for v in w.values())) < 1e-4, label
+    assert abs(label["largest"] - max(v["most"][k] for v in w.values())) < 1e-7, label
+assert d["labels"][3]["output"] == "three.scores.h5"
+PYTHON
+}
+ok "... outputs are paired by input, then by name; their numbers and sums are NumPy's" totals
+folders_said ()
+{
+    exits 1 compare --tolerance 1e-4 "$work/a" "$work/b" && says '^one.scores.h5 and two.scores.h5 +[0-9]+ +0 +0 +0 +0 +0 +0$' &&
+        says '^outputs only in A: four.scores.h5$' && says '^outputs only in B: five.scores.h5$' && says '^3 called otherwise: [a-z]+ in A, michel in B' &&
+        says '^michel differs most in three.scores.h5, ' && says '^not the same within 0.0001: 1 of 5 outputs' && narrow
+}
+ok "... people read the same, in few columns" folders_said
+folders_same () { compare "$work/a" "$work/a" && says 'a is given on both sides' && says '^the same within 1e-05: 4 of 4 outputs'; }
+ok "a folder is as it is: exit 0" folders_same
+folder_damaged ()
+{
+    head -c 3000 "$ours" >"$work/b/one.scores.h5" && exits 5 compare "$work/a" "$work/b" && says '^one.scores.h5 +not compared: .*truncated' && says '^outputs only in B: five.scores.h5$' &&
+        says '^three.scores.h5 +[0-9]' && exits 5 compare --json "$work/a" "$work/b" && says '"failed": 1, '
+}
+ok "an output that is cut off: the others are compared, exit 5" folder_damaged
+mkdir "$work/empty"
+no_folder ()
+{
+    exits 2 compare "$work/a" "$work/empty" && says 'empty has no outputs' && exits 2 compare "$work/a" "$work/nowhere" && says 'nowhere does not exist' &&
+        exits 2 compare "$ours" "$work/a" && says 'scores.h5 is a file; a folder is needed'
+}
+ok "a folder without outputs, one that is not there, and a file" no_folder
+campaign_folder () { compare "$work/out$beside" "$work/out" && says '^the same'; }
+ok "a campaign's own folder stands for its outputs" campaign_folder
 done_testing
