@@ -9,7 +9,8 @@ const state = { tpc: 0, layer: "call", label: 0, charge: true, least: 0.5, pin: 
 const view = { t0: 0, t1: 1, panels: [], width: 0, height: 0, ratio: 1 };
 const HELD = 255, LACKS = 255, MARGIN = { left: 52, right: 20, top: 20, bottom: 38, gap: 8 };
 const element = {};
-let call = null, best = null, paint = null, order = null, asked = false, dark = false;
+const ordered = {}; // hits with a colour, plane by plane, in the order in which they are drawn
+let call = null, best = null, paint = null, asked = false, isStale = false, dark = false;
 
 // ---- data ------------------------------------------------------------------------------------------------------------
 
@@ -33,7 +34,8 @@ function read() {
   for (const one of source.querySelectorAll("b")) {
     const plane = Object.fromEntries(Object.entries(one.dataset).map(([key, v]) => [key, key === "charge" ? v : Number(v)]));
     plane.range = one.dataset.range ? one.dataset.range.split(" ").map(Number) : [0, plane.wires, 0, facts.ticks];
-    plane.index = planes.push(plane) - 1;
+    planes.push(plane);
+    plane.drawn = 0;
     let tpc = tpcs.find((t) => t.cryostat === plane.cryostat && t.tpc === plane.tpc);
     if (!tpc) tpcs.push(tpc = { cryostat: plane.cryostat, tpc: plane.tpc, planes: [], hits: 0 });
     tpc.planes.push(plane);
@@ -163,9 +165,16 @@ function repaint() {
   }
   for (const plane of planes) { // a counting sort: what is more lies above
     const start = new Uint32Array(257), end = plane.first + plane.count;
-    for (let i = plane.first; i < end; i++) start[key[i] + 1]++;
+    for (let i = plane.first; i < end; i++) if (paint[i]) start[key[i] + 1]++;
     for (let k = 0; k < 256; k++) start[k + 1] += start[k];
-    for (let i = plane.first; i < end; i++) order[plane.first + start[key[i]]++] = i;
+    plane.drawn = start[256];
+    for (let i = plane.first; i < end; i++) {
+      if (!paint[i]) continue;
+      const j = plane.first + start[key[i]]++;
+      ordered.tick[j] = column.tick[i] + 0.5;
+      ordered.wire[j] = column.wire[i] + 0.5;
+      ordered.colour[j] = paint[i];
+    }
   }
   ask();
 }
@@ -211,38 +220,53 @@ function cells(n, from, to, first, last, size) {
   return at;
 }
 
+// Rows of pixels with the same wires are the same. The most of several wires is found cell by cell, then that of a pixel's cells.
 function drawCharge(pixel, width, height, panel, ticks = [view.t0, view.t1]) {
   const plane = panel.plane, ny = plane.ny;
   if (!plane.level) return;
   const across = (panel.w1 - panel.w0) / (plane.range[1] - plane.range[0]) * plane.nx / height;
   const pool = Math.max(0, Math.min(plane.pools.length - 1, Math.floor(Math.log2(across)))), { level, nx } = plane.pools[pool];
-  const line = new Uint8Array(width), last = plane.range[0] + (plane.range[1] - plane.range[0]) * nx * 2 ** pool / plane.nx;
+  const last = plane.range[0] + (plane.range[1] - plane.range[0]) * nx * 2 ** pool / plane.nx, most = new Uint8Array(ny), map = theme.charge;
   const xs = cells(width, ticks[0], ticks[1], plane.range[2], plane.range[3], ny);
   const ys = cells(height, panel.w1, panel.w0, plane.range[0], last, nx);
-  let x0 = 0, x1 = width; // pixels with a cell
+  let x0 = 0, x1 = width, old0 = -1, old1 = -1; // pixels with a cell; wires of the row before
   while (x0 < x1 && xs[x0 + 1] < 0) x0++;
   while (x1 > x0 && xs[x1 - 1] >= ny) x1--;
+  for (let x = x0; x <= x1; x++) xs[x] = Math.max(0, Math.min(ny, xs[x]));
+  const c0 = xs[x0], c1 = Math.min(ny, xs[x1] + 1);
   for (let y = 0; y < height; y++) {
-    const w0 = Math.max(0, Math.min(ys[y], ys[y + 1] + 1)), w1 = Math.min(nx - 1, Math.max(ys[y], w0));
+    const w0 = Math.max(0, Math.min(ys[y], ys[y + 1] + 1)), w1 = Math.min(nx - 1, Math.max(ys[y], w0)), from = y * width + x0;
     if (w0 > w1) continue;
-    line.fill(0);
-    for (let w = w0; w <= w1; w++)
-      for (let x = x0, row = w * ny; x < x1; x++) {
-        let at = row + (xs[x] < 0 ? 0 : xs[x]), most = line[x];
-        const end = row + (xs[x + 1] > ny ? ny : xs[x + 1]);
-        do if (level[at] > most) most = level[at]; while (++at < end);
-        line[x] = most;
-      }
-    for (let x = x0, to = y * width + x0; x < x1; x++, to++) if (line[x]) pixel[to] = theme.charge[line[x]];
+    if (w0 === old0 && w1 === old1) {
+      pixel.copyWithin(from, from - width, from - width + x1 - x0);
+      continue;
+    }
+    old0 = w0;
+    old1 = w1;
+    most.set(level.subarray(w0 * ny + c0, w0 * ny + c1), c0);
+    for (let w = w0 + 1; w <= w1; w++)
+      for (let c = c0, at = w * ny + c0; c < c1; c++, at++) if (level[at] > most[c]) most[c] = level[at];
+    for (let x = x0, to = from; x < x1; x++, to++) {
+      let c = xs[x], v = most[c];
+      while (++c < xs[x + 1]) if (most[c] > v) v = most[c];
+      pixel[to] = map[v];
+    }
   }
 }
 
 // ---- frames ----------------------------------------------------------------------------------------------------------
 
-function ask() {
+// The next frame has new marks, and a new picture unless marks alone have changed.
+function ask(what) {
+  isStale = isStale || what !== "marks";
   if (asked) return;
   asked = true;
-  requestAnimationFrame(() => { asked = false; draw(); mark(); });
+  requestAnimationFrame(() => {
+    asked = false;
+    if (isStale) draw();
+    isStale = false;
+    mark();
+  });
 }
 
 function layOut() {
@@ -269,12 +293,12 @@ function layOut() {
 function drawHits(pixel, width, height, panel) {
   const plane = panel.plane, sx = width / (view.t1 - view.t0), sy = height / (panel.w1 - panel.w0);
   const side = Math.max(2, Math.min(9, Math.round(Math.min(0.8 * sy / view.ratio, 4 * sx / view.ratio)))) * view.ratio | 0;
-  const half = side >> 1, wire = column.wire, tick = column.tick, end = plane.first + plane.count;
+  const half = side >> 1, { wire, tick, colour: colours } = ordered, end = plane.first + plane.drawn, { w1 } = panel, { t0 } = view;
   for (let j = plane.first; j < end; j++) {
-    const i = order[j], colour = paint[i];
-    if (!colour) continue;
-    const x = Math.floor((tick[i] + 0.5 - view.t0) * sx) - half, y = Math.floor((panel.w1 - wire[i] - 0.5) * sy) - half;
-    if (!(x > -side && x < width && y > -side && y < height)) continue;
+    const x = Math.floor((tick[j] - t0) * sx) - half;
+    if (!(x > -side && x < width)) continue;
+    const y = Math.floor((w1 - wire[j]) * sy) - half, colour = colours[j];
+    if (!(y > -side && y < height)) continue;
     const x0 = x < 0 ? 0 : x, x1 = x + side > width ? width : x + side, y1 = y + side > height ? height : y + side;
     for (let v = y < 0 ? 0 : y; v < y1; v++) for (let at = v * width + x0, stop = v * width + x1; at < stop; at++) pixel[at] = colour;
   }
@@ -340,9 +364,15 @@ function draw() {
   view.panels.forEach((panel, k) => {
     const width = Math.max(1, Math.round(panel.width * view.ratio)), height = Math.max(1, Math.round(panel.height * view.ratio));
     if (!panel.image || panel.image.width !== width || panel.image.height !== height) panel.image = context.createImageData(width, height);
-    const pixel = new Uint32Array(panel.image.data.buffer);
-    pixel.fill(theme.paper);
-    if (state.charge || state.layer === "charge") drawCharge(pixel, width, height, panel);
+    const pixel = new Uint32Array(panel.image.data.buffer), hasCharge = state.charge || state.layer === "charge";
+    const what = [width, height, view.t0, view.t1, panel.w0, panel.w1, dark, hasCharge && panel.plane.most].join();
+    if (panel.what !== what) { // else the charge below is that of the last frame
+      panel.what = what;
+      if (!panel.under || panel.under.length !== pixel.length) panel.under = new Uint32Array(pixel.length);
+      panel.under.fill(theme.paper);
+      if (hasCharge) drawCharge(panel.under, width, height, panel);
+    }
+    pixel.set(panel.under);
     drawHits(pixel, width, height, panel);
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.putImageData(panel.image, Math.round(panel.x * view.ratio), Math.round(panel.y * view.ratio));
@@ -650,7 +680,7 @@ function pin(i, how) {
   if (location.hash !== link && (i >= 0 || location.hash)) history.replaceState(null, "", link);
   tell();
   element.said.textContent = i >= 0 ? [...element.hit.querySelectorAll("p,.score span")].map((e) => e.textContent).join(" ") : "";
-  ask();
+  ask(how === "go" ? "all" : "marks");
 }
 
 function follow() { // a link to a hit: run:subrun:event:hit
@@ -707,7 +737,7 @@ function tellBox() {
   told.replaceChildren(node("h2", {}, "Selection"),
     table(["label", "called", ...(column.truth ? ["true"] : [])], lines, count(list.length) + " " + facts.rows + ", " + nameOf(state.box.panel.plane)),
     node("p", {}, node("button", { type: "button", id: "copy", onclick: () => copy(list) }, "Copy as CSV"), " ",
-      node("button", { type: "button", onclick: () => { state.box = null; told.replaceChildren(); ask(); } }, "Clear")));
+      node("button", { type: "button", onclick: () => { state.box = null; told.replaceChildren(); ask("marks"); } }, "Clear")));
 }
 
 function csv(list) {
@@ -762,7 +792,7 @@ function onMove(event) {
     if (i !== state.hover) {
       state.hover = i;
       tell();
-      ask();
+      ask("marks");
     }
     return;
   }
@@ -779,7 +809,7 @@ function onMove(event) {
       const w = (y) => drag.panel.w1 - (y - drag.panel.y) / drag.panel.height * (drag.panel.w1 - drag.panel.w0);
       state.box = { panel: drag.panel, t0: Math.min(t(at.x), t(drag.from.x)), t1: Math.max(t(at.x), t(drag.from.x)),
         w0: Math.min(w(at.y), w(drag.from.y)), w1: Math.max(w(at.y), w(drag.from.y)) };
-      ask();
+      ask("marks");
     } else pan(drag.panel, at.x - last.x, at.y - last.y);
   }
   pointers.set(event.pointerId, at);
@@ -886,7 +916,7 @@ function start() {
   read();
   if (!tpcs.length) throw new Error("no planes");
   paint = new Uint32Array(facts.n);
-  order = new Uint32Array(facts.n);
+  Object.assign(ordered, { tick: new Float64Array(facts.n), wire: new Float32Array(facts.n), colour: new Uint32Array(facts.n) });
   build();
   dress();
   outputs.forEach(callAll);
@@ -907,7 +937,7 @@ function start() {
   stage.addEventListener("pointermove", onMove);
   stage.addEventListener("pointerup", onUp);
   stage.addEventListener("pointercancel", onUp);
-  stage.addEventListener("pointerleave", () => { if (!pointers.size && state.hover >= 0) { state.hover = -1; tell(); ask(); } });
+  stage.addEventListener("pointerleave", () => { if (!pointers.size && state.hover >= 0) { state.hover = -1; tell(); ask("marks"); } });
   stage.addEventListener("wheel", onWheel, { passive: false });
   document.addEventListener("keydown", onKey);
   addEventListener("hashchange", follow);

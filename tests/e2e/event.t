@@ -238,6 +238,32 @@ looked_both () { page=b.html looked; }
 ok "... of two outputs" looked_both
 still () { printf '%s\n' 'scripts off' "true getComputedStyle(document.querySelector('#still')).display === 'block'" "true document.querySelectorAll('#still svg').length >= 6" fit | browser; }
 ok "without scripts the still pictures are there" still
+pixels () # charge of each pixel, hits above it; a pointer that moves draws no picture again
+{
+    {
+        echo "until planes.some((p) => p.level)"
+        echo "true setLayer('charge') || true"
+        echo "true !!(window.least = (panel, x, y) => { const { plane } = panel, { width, height } = panel.image, of = (n, a, b, from, to, size, i) => Math.floor((a + (b - a) * i / n - from) / (to - from) * size);" \
+            "const pool = Math.max(0, Math.min(plane.pools.length - 1, Math.floor(Math.log2((panel.w1 - panel.w0) / plane.wires * plane.nx / height)))), { level, nx } = plane.pools[pool], wires = nx * 2 ** pool;" \
+            "const w1 = of(height, panel.w1, panel.w0, 0, wires, nx, y), w0 = Math.min(w1, of(height, panel.w1, panel.w0, 0, wires, nx, y + 1) + 1);" \
+            "const c0 = of(width, view.t0, view.t1, 0, facts.ticks, plane.ny, x), c1 = Math.max(c0 + 1, of(width, view.t0, view.t1, 0, facts.ticks, plane.ny, x + 1)); let most = 0;" \
+            "for (let w = Math.max(0, w0); w <= Math.min(nx - 1, w1); w++) for (let c = Math.max(0, c0); c < Math.min(plane.ny, c1); c++) most = Math.max(most, level[w * plane.ny + c]); return most; })"
+        for zoom in 1.1 0.6 0.2 0.03; do
+            echo "true (() => { home(); each((p, k) => { const at = place(p, p.plane.first); zoom(p, at.x, at.y, k ? 1 : $zoom, $zoom); }); draw(); let n = 0; for (const p of view.panels) { const shown = new Uint32Array(p.image.data.buffer);" \
+                "for (let y = 0; y < p.image.height; y++) for (let x = 0; x < p.image.width; x += 3) { const v = least(p, x, y); n += v > 0; if (shown[y * p.image.width + x] !== theme.charge[v]) throw Error('pixel ' + x + ' ' + y); } } return n > 50; })()"
+        done
+        echo "true setLayer('call') || home() || true"
+        echo "until !asked"
+        echo "true !!(window.n = 0, window.draw = ((old) => () => { n++; old(); })(draw))"
+        echo "true !!(window.at = (i) => { const b = element.stage.getBoundingClientRect(), p = place(view.panels.find((p) => p.plane === planeOf(i)), i); return [b.left + p.x, b.top + p.y]; })"
+        echo "true !!(window.i = view.panels[0].plane.first + 1)"
+        echo "move at(i)[0] at(i)[1]"
+        echo "until state.hover >= 0 && !asked"
+        echo "true n === 0 && (ask(), true)"
+        echo "until n === 1"
+    } | browser
+}
+ok "each pixel has the most charge below it, at four zooms; marks draw no picture" pixels
 labels () # no text of the axes lies on another or outside, at three widths, zooms and first ticks
 {
     {
@@ -271,7 +297,7 @@ speed () # hits: printed, not judged
         "$bin/wiremill" show "$work/out-$1/display-$1.scores.h5" --output "$work/e.html" && browser <<'STEPS'
 until planes.some((p) => p.level)
 show facts.n + ' hits, opened in ' + Math.round(performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd) + ' ms'
-show new Promise((done) => { let n = 0, begin = performance.now(); const step = () => { zoom(view.panels[0], 300, 100, n % 40 < 20 ? 0.95 : 1 / 0.95, 1); draw(); mark(); if (++n < 60) requestAnimationFrame(step); else done(Math.round(60000 / (performance.now() - begin)) + ' frames a second'); }; requestAnimationFrame(step); })
+show new Promise((done) => { let n = 0, begin = performance.now(); const step = () => { zoom(view.panels[0], 300, 100, n % 40 < 20 ? 0.95 : 1 / 0.95, 1); if (++n < 60) requestAnimationFrame(step); else done(Math.round(60000 / (performance.now() - begin)) + ' frames a second'); }; requestAnimationFrame(step); })
 quiet
 STEPS
     local code=$?
