@@ -14,16 +14,18 @@ let call = null, best = null, paint = null, asked = false, isStale = false, dark
 
 // ---- data ------------------------------------------------------------------------------------------------------------
 
-function take(id, kind) {
-  const text = document.getElementById(id);
+// A column of numbers: base64 of zlib's format, in which the lowest bytes of all of them come first.
+async function take(source, name, kind) {
+  const text = source.querySelector(`[data-name=${name}]`);
   if (!text) return new kind(0);
-  const raw = atob(text.textContent), bytes = new Uint8Array(raw.length);
-  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-  text.remove();
+  const packed = Uint8Array.from(atob(text.textContent), (c) => c.charCodeAt(0));
+  const plain = new Uint8Array(await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer());
+  const width = kind.BYTES_PER_ELEMENT, n = plain.length / width, bytes = new Uint8Array(plain.length);
+  for (let b = 0, at = 0; b < width; b++) for (let i = b; i < n * width; i += width) bytes[i] = plain[at++];
   return new kind(bytes.buffer);
 }
 
-function read() {
+async function read() {
   const source = document.getElementById("facts");
   Object.assign(facts, source.dataset);
   for (const name of ["n", "ticks", "sigmoid", "least", "firstTick", "tickUs", "tickCm", "trigger"])
@@ -41,13 +43,13 @@ function read() {
     tpc.planes.push(plane);
     tpc.hits += plane.count;
   }
-  column.wire = take("a-wire-0", Int32Array);
-  column.tick = take("a-tick-0", Float32Array);
-  column.id = document.getElementById("a-id-1") ? take("a-id-1", Float64Array) : take("a-id-0", Int32Array);
-  column.truth = facts.truth ? take("a-truth-0", Uint8Array) : null;
+  column.wire = await take(source, "wire-0", Int32Array);
+  column.tick = await take(source, "tick-0", Float32Array);
+  column.id = source.querySelector("[data-name=id-1]") ? await take(source, "id-1", Float64Array) : await take(source, "id-0", Int32Array);
+  column.truth = facts.truth ? await take(source, "truth-0", Uint8Array) : null;
   for (const [k, name] of (facts.b === undefined ? ["score"] : ["score", "other"]).entries())
-    outputs.push({ name: "AB"[k], path: [facts.a, facts.b][k], status: take("a-status-" + k, Uint8Array), call: new Uint8Array(facts.n), best: null,
-      score: labels.map((label, l) => take("a-" + name + "-" + l, Float32Array)) });
+    outputs.push({ name: "AB"[k], path: [facts.a, facts.b][k], status: await take(source, "status-" + k, Uint8Array), call: new Uint8Array(facts.n), best: null,
+      score: await Promise.all(labels.map((label, l) => take(source, name + "-" + l, Float32Array))) });
   Object.assign(column, { score: outputs[0].score, status: outputs[0].status });
   state.least = facts.least;
   state.layer = facts.n ? "call" : "charge";
@@ -912,8 +914,8 @@ function help() {
     node("tr", {}, node("th", { scope: "row" }, node("kbd", {}, key)), node("td", {}, text))))));
 }
 
-function start() {
-  read();
+async function start() {
+  await read();
   if (!tpcs.length) throw new Error("no planes");
   paint = new Uint32Array(facts.n);
   Object.assign(ordered, { tick: new Float64Array(facts.n), wire: new Float32Array(facts.n), colour: new Uint32Array(facts.n) });
@@ -945,11 +947,7 @@ function start() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { dress(); repaint(); legend(); if (facts.n) ratings(); tell(); });
 }
 
-addEventListener("DOMContentLoaded", () => {
-  try {
-    start();
-  } catch (error) { // the still pictures are better than nothing
-    document.documentElement.classList.remove("live");
-    throw error;
-  }
-});
+addEventListener("DOMContentLoaded", () => start().catch((error) => {
+  document.documentElement.classList.remove("live"); // the still pictures are better than nothing
+  throw error;
+}));

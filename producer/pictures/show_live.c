@@ -1,5 +1,6 @@
 /* show_live.c - the interactive part of an event's page: event.js with its style, and what it
-   draws: facts and planes as attributes of hidden elements, columns of hits as base64.
+   draws: facts and planes as attributes of hidden elements, columns of hits as base64 of zlib's
+   format. There the lowest bytes of all values come first, then the next ones, which compresses.
 
    The script reads charge from the still pictures of the page (wm_plane_view.h), which remain for
    paper, and for browsers that run no script.  */
@@ -10,6 +11,7 @@
 #include "schema/wm_batch.h"
 
 #include <inttypes.h>
+#include <libdeflate.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,11 +42,57 @@ static void put_number (FILE *out, const char *name, double value)
         fprintf (out, " data-%s=\"%.17g\"", name, value);
 }
 
-static void write_array (FILE *out, const char *name, uint32_t k, const void *value, size_t bytes)
+/* ---- columns --------------------------------------------------------------------------------- */
+
+#define LEVEL 6
+#define WIDTH_MAX 8u /* bytes of a value */
+
+typedef struct {
+    const wm_show_t *show;
+    const uint32_t *order; /* hits of the event, by plane */
+    uint32_t n;
+    void *value; /* (n) of a column at a time */
+    uint8_t *plain, *packed;
+    size_t packed_max;
+    struct libdeflate_compressor *compressor;
+    FILE *out;
+} columns_t;
+
+static void columns_free (columns_t *self)
 {
-    fprintf (out, "<script type=\"text/plain\" id=\"a-%s-%u\">", name, k);
-    wm_svg_base64 (out, value, bytes);
-    fputs ("</script>\n", out);
+    libdeflate_free_compressor (self->compressor);
+    free (self->value);
+    free (self->plain);
+    free (self->packed);
+}
+
+static wm_fault_t columns_new (columns_t *self, wm_error_t *error)
+{
+    const size_t bytes = WIDTH_MAX * (self->n + (size_t) 1);
+    self->compressor = libdeflate_alloc_compressor (LEVEL);
+    self->packed_max =
+        self->compressor ? libdeflate_zlib_compress_bound (self->compressor, bytes) : 0;
+    self->value = malloc (bytes);
+    self->plain = malloc (bytes);
+    self->packed = malloc (self->packed_max);
+    return self->compressor && self->value && self->plain && self->packed
+               ? WM_OK
+               : wm_fault (error, WM_EHOST, "out of memory for %u hits", self->n);
+}
+
+/* Writes what is in `value`, numbers of so many bytes.  */
+static void write_array (columns_t *self, const char *name, uint32_t k, size_t width)
+{
+    const uint8_t *value = self->value;
+    const size_t n = self->n;
+    for (size_t b = 0; b < width; b++)
+        for (size_t i = 0; i < n; i++)
+            self->plain[b * n + i] = value[i * width + b];
+    fprintf (self->out, "<script type=\"text/plain\" data-name=\"%s-%u\">", name, k);
+    wm_svg_base64 (self->out, self->packed,
+                   libdeflate_zlib_compress (self->compressor, self->plain, n * width, self->packed,
+                                             self->packed_max));
+    fputs ("</script>\n", self->out);
 }
 
 /* ---- facts ----------------------------------------------------------------------------------- */
@@ -144,89 +192,101 @@ static void sort_hits (const wm_show_t *show, uint32_t *first, uint32_t *order, 
         order[next[space[i]]++] = i;
 }
 
-static void write_places (const wm_show_t *show, const uint32_t *order, void *space, FILE *out)
+static const wm_hit_t *hit_at (const columns_t *self, uint32_t i)
 {
-    const uint32_t n = show->event.n_hit;
-    int32_t *whole = space;
-    float *real = space;
-    double *wide = space;
-    uint8_t *byte = space;
+    return &self->show->event.hit[self->order[i]];
+}
+
+static int64_t number_of (const columns_t *self, uint32_t i)
+{
+    return self->show->scores.key[hit_at (self, i)->row].id[3];
+}
+
+static void write_places (columns_t *self)
+{
+    const uint32_t n = self->n;
+    const wm_show_t *show = self->show;
+    int32_t *whole = self->value;
+    float *real = self->value;
+    double *wide = self->value;
+    uint8_t *byte = self->value;
     for (uint32_t i = 0; i < n; i++)
-        whole[i] = show->event.hit[order[i]].wire;
-    write_array (out, "wire", 0, space, n * sizeof *whole);
+        whole[i] = hit_at (self, i)->wire;
+    write_array (self, "wire", 0, sizeof *whole);
     for (uint32_t i = 0; i < n; i++)
-        real[i] = show->event.hit[order[i]].time;
-    write_array (out, "tick", 0, space, n * sizeof *real);
+        real[i] = hit_at (self, i)->time;
+    write_array (self, "tick", 0, sizeof *real);
     for (uint32_t i = 0; i < n; i++)
-        byte[i] = show->scores.status[show->event.hit[order[i]].row];
-    write_array (out, "status", 0, space, n);
+        byte[i] = show->scores.status[hit_at (self, i)->row];
+    write_array (self, "status", 0, 1);
     bool is_wide = false;
     for (uint32_t i = 0; i < n; i++) {
-        const int64_t id = show->scores.key[show->event.hit[order[i]].row].id[3];
-        wide[i] = (double) id;
-        is_wide |= id != (int32_t) id;
+        wide[i] = (double) number_of (self, i);
+        is_wide |= number_of (self, i) != (int32_t) number_of (self, i);
     }
     for (uint32_t i = 0; i < n && !is_wide; i++)
-        whole[i] = (int32_t) show->scores.key[show->event.hit[order[i]].row].id[3];
-    write_array (out, "id", is_wide, space, n * (is_wide ? sizeof *wide : sizeof *whole));
+        whole[i] = (int32_t) number_of (self, i);
+    write_array (self, "id", is_wide, is_wide ? sizeof *wide : sizeof *whole);
     for (uint32_t i = 0; i < n && show->truth; i++) {
-        const int32_t truth = show->truth[show->event.hit[order[i]].row];
+        const int32_t truth = show->truth[hit_at (self, i)->row];
         byte[i] = truth < 0 ? UINT8_MAX : (uint8_t) truth;
     }
     if (show->truth)
-        write_array (out, "truth", 0, space, n);
+        write_array (self, "truth", 0, 1);
 }
 
 /* Status and scores of the same hits in the other output.  */
-static void write_other (const wm_show_t *show, const uint32_t *order, void *space, FILE *out)
+static void write_other (columns_t *self)
 {
-    const uint32_t n = show->event.n_hit;
-    float *real = space;
-    uint8_t *byte = space;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t match = show->match[show->event.hit[order[i]].row];
+    const wm_show_t *show = self->show;
+    float *real = self->value;
+    uint8_t *byte = self->value;
+    for (uint32_t i = 0; i < self->n; i++) {
+        const uint32_t match = show->match[hit_at (self, i)->row];
         byte[i] = match == UINT32_MAX ? UINT8_MAX : show->other.status[match];
     }
-    write_array (out, "status", 1, space, n);
+    write_array (self, "status", 1, 1);
     for (uint32_t k = 0; k < show->scores.n_label; k++) {
-        for (uint32_t i = 0; i < n; i++)
-            real[i] = (float) wm_show_other (show, k, show->event.hit[order[i]].row);
-        write_array (out, "other", k, real, n * sizeof *real);
+        for (uint32_t i = 0; i < self->n; i++)
+            real[i] = (float) wm_show_other (show, k, hit_at (self, i)->row);
+        write_array (self, "other", k, sizeof *real);
     }
 }
 
-static void write_all (const wm_show_t *show, const uint32_t *first, const uint32_t *order,
-                       void *space, FILE *out)
+static void write_all (columns_t *self, const uint32_t *first)
 {
-    const uint32_t n = show->event.n_hit;
-    float *real = space;
-    write_facts (show, n, out);
-    write_planes (show, first, out);
-    fputs ("</div>\n", out);
-    if (n)
-        write_places (show, order, space, out);
-    for (uint32_t k = 0; k < show->scores.n_label && n; k++) {
-        for (uint32_t i = 0; i < n; i++)
-            real[i] = (float) wm_show_score (show, k, show->event.hit[order[i]].row);
-        write_array (out, "score", k, real, n * sizeof *real);
+    const wm_show_t *show = self->show;
+    float *real = self->value;
+    write_facts (show, self->n, self->out);
+    write_planes (show, first, self->out);
+    if (self->n)
+        write_places (self);
+    for (uint32_t k = 0; k < show->scores.n_label && self->n; k++) {
+        for (uint32_t i = 0; i < self->n; i++)
+            real[i] = (float) wm_show_score (show, k, hit_at (self, i)->row);
+        write_array (self, "score", k, sizeof *real);
     }
-    if (show->against && n)
-        write_other (show, order, space, out);
+    if (show->against && self->n)
+        write_other (self);
+    fputs ("</div>\n", self->out);
 }
 
 wm_fault_t wm_show_live (const wm_show_t *show, FILE *out, wm_error_t *error)
 {
-    const size_t n = show->event.n_hit + 1ul, n_first = show->event.n_plane + 2ul;
-    uint32_t *first = calloc (2 * n_first, sizeof *first), *order = malloc (n * sizeof *order);
-    double *space = malloc (n * sizeof *space); /* of a column at a time */
-    wm_fault_t fault = WM_OK;
-    if (first && order && space) {
-        sort_hits (show, first, order, (uint32_t *) space, first + n_first);
-        write_all (show, first, order, space, out);
-    } else
-        fault = wm_fault (error, WM_EHOST, "out of memory for %zu hits", n);
+    const size_t n_first = show->event.n_plane + 2ul;
+    columns_t columns = { .show = show, .n = show->event.n_hit, .out = out };
+    uint32_t *first = calloc (2 * n_first, sizeof *first),
+             *order = malloc ((columns.n + (size_t) 1) * sizeof *order);
+    wm_fault_t fault = first && order ? columns_new (&columns, error)
+                                      : wm_fault (error, WM_EHOST, "out of memory for %u hits",
+                                                  columns.n);
+    if (!fault) {
+        sort_hits (show, first, order, columns.value, first + n_first);
+        columns.order = order;
+        write_all (&columns, first);
+    }
+    columns_free (&columns);
     free (first);
     free (order);
-    free (space);
     return fault;
 }

@@ -15,7 +15,7 @@ fi
 scores=$work/out/a\<b\>.scores.h5
 cat >"$work/look.py" <<'PYTHON'
 """look.py - EVENTS SCORES PAGE STEPS: the page's columns are those of the files; steps for browser.py with what it must show"""
-import base64, html, json, re, sys
+import base64, html, json, re, sys, zlib
 import h5py, numpy as np
 
 events, scores, path, steps = sys.argv[1:]
@@ -27,7 +27,8 @@ with h5py.File(scores) as f, h5py.File(events) as g:
 order = np.lexsort((np.arange(len(t["tpc"])), t["plane"], t["tpc"], t["cryostat"]))
 
 def column(name, kind):
-    return np.frombuffer(base64.b64decode(re.search(r'id="a-%s">([^<]*)<' % name, page)[1], validate=True), kind)
+    plain = zlib.decompress(base64.b64decode(re.search(r'data-name="%s">([^<]*)<' % name, page)[1], validate=True))
+    return np.frombuffer(np.frombuffer(plain, "u1").reshape(np.dtype(kind).itemsize, -1).T.tobytes(), kind)
 
 assert (column("wire-0", "<i4") == h["wire"][order]).all() and (column("tick-0", "<f4") == h["time"][order]).all()
 assert (column("id-0", "<i4") == t["hit_id"][order]).all() and (column("truth-0", "u1") == h["truth"][order]).all()
@@ -99,7 +100,7 @@ PYTHON
 cat >"$work/both.py" <<'PYTHON'
 """both.py - make SCORES OTHER: the same hits in another order, some with other scores, some held, two with another identity, one of them in the event
 look SCORES OTHER PAGE EVENTS: the page has both by identity; steps for browser.py with what it must show"""
-import base64, re, shutil, sys
+import base64, re, shutil, sys, zlib
 import h5py, numpy as np
 
 task, scores, other = sys.argv[1:4]
@@ -125,7 +126,8 @@ def table(path):
         return {name: f["emtrkmichel"][name][:] for name in f["emtrkmichel"]}
 
 def column(name, kind):
-    return np.frombuffer(base64.b64decode(re.search(r'id="a-%s">([^<]*)<' % name, page)[1], validate=True), kind)
+    plain = zlib.decompress(base64.b64decode(re.search(r'data-name="%s">([^<]*)<' % name, page)[1], validate=True))
+    return np.frombuffer(np.frombuffer(plain, "u1").reshape(np.dtype(kind).itemsize, -1).T.tobytes(), kind)
 
 a, b = table(scores), table(other)
 keys = lambda t: list(zip(*(t[name].tolist() for name in ("run", "subrun", "event", "hit_id"))))

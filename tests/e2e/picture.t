@@ -19,7 +19,7 @@ import h5py, numpy as np
 SVG = "{http://www.w3.org/2000/svg}"
 COLOUR = {"track": "#0b5fb4", "em": "#c62828", "michel": "#eeb000", "none": "#8a8a8a"}
 COLUMNS = ["wire-0", "tick-0", "status-0", "id-0", "truth-0"] + ["score-%d" % k for k in range(4)]
-SCRIPTS = {""} | {' type="text/plain" id="a-%s"' % name for name in COLUMNS}
+SCRIPTS = {""} | {' type="text/plain" data-name="%s"' % name for name in COLUMNS}
 LABELS = list(("track", "em", "none", "michel"))
 
 def decode(href):
