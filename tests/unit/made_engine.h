@@ -76,6 +76,8 @@ typedef struct {
     atomic_int judges;                 /* the campaign is fast: another device checks it */
     atomic_int n_judged, holds_judge;  /* its calls; they go on, and do not end */
     atomic_int judge_lies;             /* in its call of this number, from 1; the next one fails */
+    atomic_int kind;                   /* of the model */
+    char only[16], asked[60];          /* the one engine that opens, ""; all that were asked for */
     atomic_int changes;                /* it has another signature from this start on; 0: never */
 } told_t;
 enum { SEGV, EXITS, SPOILS, HANGS };
@@ -143,6 +145,12 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
     told->n_job = 0;
     told->n_open++;
     told->engine = (int) getpid ();
+    const size_t n = strlen (told->asked);
+    snprintf (told->asked + n, sizeof told->asked - n, "%s ", config->engine);
+    if (*told->only && strcmp (config->engine, told->only)) {
+        wm_fault (error, WM_EHOST, "there is no %s", config->engine);
+        return NULL;
+    }
     if (!told->refuses)
         return &the_device;
     wm_fault (error, (wm_fault_t) told->refuses, "there is no driver");
@@ -161,13 +169,13 @@ const char *wm_device_signature (const wm_device_t *self)
     return told->changes && told->n_open >= told->changes ? "made-up/2" : "made-up/1";
 }
 
-/* What only a trial needs: campaigns here have none.  */
 wm_model_kind_t wm_model_kind (const wm_model_t *self)
 {
     (void) self;
-    abort ();
+    return (wm_model_kind_t) told->kind;
 }
 
+/* What only a trial needs: campaigns here have none.  */
 bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
                           wm_candidate_t *candidate, wm_error_t *error)
 {

@@ -65,6 +65,8 @@ static void batch_put (FILE *to, uint32_t number, uint32_t n_hit, float off, uin
     fwrite (frame, 1, bytes, to);
 }
 
+static const char *engine = "made-up"; /* that is asked for */
+
 /* Returns the exit code for what `from` holds up to `bytes`.  */
 static int verify (FILE *from, size_t bytes, double tolerance)
 {
@@ -85,7 +87,7 @@ static int verify (FILE *from, size_t bytes, double tolerance)
         dup2 (fileno (in), 0);
         dup2 (fileno (print[0]), 1);
         dup2 (fileno (print[1]), 2);
-        const int code = wm_verify_run ("made-up", 1, folder, tolerance);
+        const int code = wm_verify_run (engine, 1, folder, tolerance);
         fflush (NULL);
         _exit (code);
     }
@@ -228,6 +230,41 @@ static void engines_that_cannot (void **state)
     fclose (sample);
 }
 
+/* auto compares with what shares no code with the engine that mostly scores such a model: of the
+   family the reference, and nothing where that cannot; else ONNX Runtime or OpenVINO.  */
+static void auto_shares_no_code (void **state)
+{
+    static const struct {
+        const char *asked, *only, *opens;
+        wm_model_kind_t kind;
+        int code;
+    } list[] = {
+        { "auto", "", "reference ", WM_MODEL_FAMILY, WM_EXIT_OK },
+        { "cpu", "", "reference ", WM_MODEL_FAMILY, WM_EXIT_OK },
+        { "auto", "onnxruntime", "reference ", WM_MODEL_FAMILY, WM_EXIT_ENGINE },
+        { "auto", "", "onnxruntime ", WM_MODEL_GENERAL, WM_EXIT_OK },
+        { "auto", "openvino", "onnxruntime openvino ", WM_MODEL_GENERAL, WM_EXIT_OK },
+        { "auto", "none", "onnxruntime openvino ", WM_MODEL_GENERAL, WM_EXIT_ENGINE },
+        { "openvino", "onnxruntime", "openvino ", WM_MODEL_GENERAL, WM_EXIT_ENGINE },
+        { "sparse", "", "sparse ", WM_MODEL_FAMILY, WM_EXIT_OK },
+    };
+    FILE *sample = tmpfile ();
+    head_put (sample, "sample");
+    batch_put (sample, 1, N_HIT, 0, 0);
+    fputs ("end\n", sample);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        setup (state);
+        engine = list[i].asked;
+        strcpy (told->only, list[i].only);
+        told->kind = (int) list[i].kind;
+        assert_int_equal (verify (sample, SIZE_MAX, 0), list[i].code);
+        assert_string_equal (told->asked, list[i].opens);
+        assert_int_equal (*wrong == '\0', list[i].code == WM_EXIT_OK);
+    }
+    engine = "made-up";
+    fclose (sample);
+}
+
 int main (int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +272,7 @@ int main (int argc, char **argv)
         cmocka_unit_test_setup (many_are_counted, setup),
         cmocka_unit_test_setup (samples_that_are_damaged, setup),
         cmocka_unit_test_setup (engines_that_cannot, setup),
+        cmocka_unit_test_setup (auto_shares_no_code, setup),
     };
     return made_worker_main (argc, argv, tests);
 }
