@@ -101,6 +101,51 @@ static void test_equal_shares (void **state)
     harness_end (t);
 }
 
+/* Also where there are more of them than NEEDs: each is asked for one.  */
+static void test_each_is_asked (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    for (uint8_t i = 0; i < 9; i++) {
+        char path[40];
+        const uint32_t p = producer (t, 10 + i);
+        snprintf (path, sizeof path, "/data/%u.h5", i);
+        submit (t, p, claim_of (t, p, path, path + 6), 0, BATCHES);
+        assert_int_equal (count (t, p, WM_MSG_NEED), i ? 1 : 2);
+    }
+    harness_end (t);
+}
+
+/* One with large batches has half of the bytes, too, not half of the NEEDs.  */
+static void test_equal_shares_of_bytes (void **state)
+{
+    (void) state;
+    const uint32_t raw[] = { 4 * MIB - 2 * WM_FRAME_OVERHEAD, MIB - 2 * WM_FRAME_OVERHEAD };
+    harness_t *t = harness_new (18 * MIB);
+    uint32_t p = producer (t, 2), q = producer (t, 3);
+    submit_raw (t, p, claim_of (t, p, "/data/p.h5", "p.scores.h5"), 0, BATCHES, raw[0]);
+    submit_raw (t, q, claim_of (t, q, "/data/q.h5", "q.scores.h5"), 0, BATCHES, raw[1]);
+    worker (t, 1, 99);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 2);
+    assert_int_equal (count (t, q, WM_MSG_NEED), 9);
+    harness_end (t);
+}
+
+/* While there is room for one NEED only, they are asked in turns.  */
+static void test_turns_in_a_small_budget (void **state)
+{
+    (void) state;
+    two_t two = two_producers (WM_RAW_BYTES_MAX + 4 * WM_FRAME_OVERHEAD, WM_RAW_BYTES_MAX);
+    answer (two.t, two.p, must (two.t, two.p, WM_MSG_NEED)->msg); /* from when it was alone */
+    for (int i = 0; i < 2 * (BATCHES - 1); i++) {
+        const uint32_t next = i % 2 ? two.q : two.p;
+        answer (two.t, next, must (two.t, next, WM_MSG_NEED)->msg);
+        score (two.t, two.w);
+    }
+    assert_int_equal (look (two.t).batches_returned, 2 * BATCHES - 1);
+    harness_end (two.t);
+}
+
 /* ---- the deadline ---------------------------------------------------------------------------- */
 
 static void test_deadline_gives_the_budget_back (void **state)
@@ -257,6 +302,9 @@ int main (void)
         cmocka_unit_test (test_when_a_mute_one_is_asked),
         cmocka_unit_test (test_mute_one_takes_nothing_from_the_other),
         cmocka_unit_test (test_equal_shares),
+        cmocka_unit_test (test_each_is_asked),
+        cmocka_unit_test (test_equal_shares_of_bytes),
+        cmocka_unit_test (test_turns_in_a_small_budget),
         cmocka_unit_test (test_deadline_gives_the_budget_back),
         cmocka_unit_test (test_late_batches_are_taken),
         cmocka_unit_test (test_late_batch_without_room_is_dropped),
