@@ -512,6 +512,41 @@ static void test_expired_is_not_blamed_again (void **state)
     harness_end (t);
 }
 
+/* The same where it got on and refuses what it hung on, or answers it with nonsense. Its refusal is
+   counted as its code is: a batch that cannot be scored, or a machine that cannot.  */
+static void test_bad_answers_are_blamed_once (void **state)
+{
+    (void) state;
+    for (int how = 0; how < 6; how++) {
+        const bool expired = how % 2, is_lost = how / 2 == 1, is_result = how / 2 == 2;
+        harness_t *t = harness_new (64 * MIB);
+        uint32_t p = producer (t, 1), alive[] = { p, 0, 0 };
+        wm_key_t input = claim (t, p);
+        uint32_t w1 = worker (t, 2, 2);
+        submit (t, p, input, 0, 1);
+        answer_needs (t, p);
+        wm_msg_t task = must (t, w1, WM_MSG_TASK)->msg;
+        alive[1] = worker (t, 3, 1);
+        for (int i = 0; i < 32 && expired; i++) {
+            heartbeat (t, w1, task.key, 50);
+            pass (t, 1000, alive);
+        }
+        assert_int_equal (look (t).n_lost, expired);
+        if (is_result) {
+            uint8_t payload[10 * (1 + 4 * N_OUTPUT)] = { WM_HIT_STATUSES };
+            wm_msg_t msg = task;
+            msg.type = WM_MSG_RESULT;
+            say (t, w1, &msg, payload, sizeof payload);
+            refused (t, w1, WM_REASON_PROTOCOL);
+        } else
+            nack (t, w1, &task, is_lost ? WM_EHOST : WM_EBATCH);
+        assert_int_equal (look (t).n_lost, expired || is_lost);
+        assert_int_equal (look (t).n_fail, !expired && !is_lost);
+        must (t, alive[1], WM_MSG_TASK);
+        harness_end (t);
+    }
+}
+
 /* A batch that failed is sent to another worker, though it is the turn of the one it failed on.  */
 static void test_not_where_it_failed (void **state)
 {
@@ -983,6 +1018,7 @@ int main (void)
         cmocka_unit_test (test_slow_link),
         cmocka_unit_test (test_third_lease),
         cmocka_unit_test (test_expired_is_not_blamed_again),
+        cmocka_unit_test (test_bad_answers_are_blamed_once),
         cmocka_unit_test (test_not_where_it_failed),
         cmocka_unit_test (test_hung_worker),
         cmocka_unit_test (test_alone_is_not_stuck),
