@@ -71,8 +71,7 @@ static wm_fault_t check_address (const char *given, char endpoint[256], wm_error
         return wm_fault (error, WM_EUSAGE, "%.60s...: an address has at most 255 characters",
                          given);
     strcpy (endpoint, given);
-    return wm_address_parse (list, given, WM_ADDRESS_CONNECT, error) ? error->fault = WM_EUSAGE
-                                                                     : WM_OK;
+    return wm_address_parse (list, given, WM_ADDRESS_CONNECT, error) ? WM_OK : error->fault;
 }
 
 /* Adds the campaign of a folder or an address; one that is there already is left. args: also what

@@ -84,6 +84,13 @@ STEPS
     }
     ok "the list and a page of it, in Chromium" browser
 fi
+end
+serve "ipc://$work/b" "$all/good"
+address () { row live && says '>idle<' && code 200 "$(grep -o '/c/[^"]*' "$work/row" | head -n 1)" && [ "$(get / | grep -o 'href="/c/' | wc -l)" = 2 ]; }
+ok "an address beside a folder" until_true 60 address
+end
+serve "$all"
+ok "a broker answers" until_true 60 ready
 kill $broker && wait $broker
 gone () { code 503 /health/ready && says '^live: no broker runs'; }
 ok "a broker that ends: not ready" until_true 60 gone
