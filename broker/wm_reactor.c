@@ -495,6 +495,11 @@ static void on_left (void *context, const wm_core_worker_t *worker)
     wm_recorder_left (((wm_reactor_t *) context)->recorder, worker);
 }
 
+static void on_mark (void *context, wm_mark_kind_t kind, const char *text)
+{
+    wm_recorder_mark (((wm_reactor_t *) context)->recorder, kind, text);
+}
+
 char *wm_reactor_status (wm_reactor_t *self)
 {
     wm_summary_t *summary = malloc (sizeof *summary);
@@ -599,6 +604,7 @@ static void key_over (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
     }
     const char *key = *peer->key ? peer->key : "without an id";
     snprintf (text, sizeof text, "key %s: %s", key, peer->refused);
+    wm_recorder_mark (self->recorder, WM_MARK_KEY, text);
     wm_core_reject (self->core, peer->session, WM_REASON_KEY, text);
     wm_core_tick (self->core, now_ms);
 }
@@ -702,6 +708,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
         self->n_appended = wm_recorder_turn (self->recorder);
         copy_ledger (self);
     }
+    wm_recorder_mark (self->recorder, WM_MARK_ENDED, fault ? error->text : "");
     if (!wm_recorder_fault (self->recorder, NULL))
         wm_recorder_stop (self->recorder, "the broker stops");
     self->is_running = false;
@@ -773,6 +780,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .history = on_history,
                                   .copy = on_copy,
                                   .left = on_left,
+                                  .mark = on_mark,
                                   .quiet = on_quiet,
                                   .drop = on_drop,
                                   .hold = frame_hold,
@@ -804,7 +812,9 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
     const uint32_t most = wm_frame_bytes_max (config->pins->n_value, config->pins->n_output);
     if (open_model (self, error) == WM_OK && load_ledger (self, error) == WM_OK)
         self->listener = wm_listener_new (config->endpoint, config->keys, config->dir, most, error);
-    if (!self->listener)
+    if (self->listener)
+        wm_recorder_begin (self->recorder);
+    else
         wm_reactor_destroy (&self);
     return self;
 }

@@ -178,6 +178,7 @@ size_t wm_recorder_settle (wm_recorder_t *self)
         fprintf (stderr, "wiremill-broker: paused: %s\n", self->error.text);
     } else
         fprintf (stderr, "wiremill-broker: the disk has room again, the campaign goes on\n");
+    wm_recorder_mark (self, self->disk_full ? WM_MARK_FULL : WM_MARK_ROOM, "");
     wm_core_disk_full (self->config.core, self->disk_full, self->config.now_ms ());
     return self->appended.count;
 }
@@ -289,6 +290,23 @@ void wm_recorder_sample (wm_recorder_t *self)
 void wm_recorder_left (wm_recorder_t *self, const wm_core_worker_t *worker)
 {
     wm_sampler_left (self->sampler, worker);
+}
+
+void wm_recorder_mark (wm_recorder_t *self, wm_mark_kind_t kind, const char *text)
+{
+    wm_sampler_mark (self->sampler, kind, text);
+}
+
+void wm_recorder_begin (wm_recorder_t *self)
+{
+    const wm_mark_t *mark;
+    const char *text = self->config.epoch > 1 ? "started again" : "started";
+    for (size_t i = 0; (mark = wm_ledger_mark_at (self->config.ledger, i)); i++)
+        if (mark->kind == WM_MARK_BROKER)
+            text = "started again after a kill: the one before it did not end in order";
+        else if (mark->kind == WM_MARK_ENDED)
+            text = "started again";
+    wm_recorder_mark (self, WM_MARK_BROKER, text);
 }
 
 size_t wm_recorder_turn (wm_recorder_t *self)

@@ -60,6 +60,10 @@ void wm_recorder_sample (wm_recorder_t *self);
 /* A worker's session is about to be over (wm_core_sink_t).  */
 void wm_recorder_left (wm_recorder_t *self, const wm_core_worker_t *worker);
 
+/* Marks the time line: the broker begins to serve, and what became of the one before it.  */
+void wm_recorder_begin (wm_recorder_t *self);
+void wm_recorder_mark (wm_recorder_t *self, wm_mark_kind_t kind, const char *text);
+
 /* Ends: syncs and reports what was appended, stops the core, and commits the ledger.  */
 void wm_recorder_stop (wm_recorder_t *self, const char *text);
 

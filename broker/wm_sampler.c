@@ -78,6 +78,11 @@ void wm_sampler_left (wm_sampler_t *self, const wm_core_worker_t *worker)
         put_worker (self, worker, true);
 }
 
+void wm_sampler_mark (wm_sampler_t *self, wm_mark_kind_t kind, const char *text)
+{
+    wm_ledger_mark (self->config.ledger, self->config.unix_s (), kind, text);
+}
+
 static void take (wm_sampler_t *self, bool with_workers)
 {
     const int64_t now_s = self->config.unix_s ();

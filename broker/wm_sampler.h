@@ -21,6 +21,9 @@ void wm_sampler_take (wm_sampler_t *self);
 /* The same, for a reader: what was sampled a moment ago is good enough, whoever asks in a loop.  */
 void wm_sampler_refresh (wm_sampler_t *self);
 
+/* Puts a mark into the history: now.  */
+void wm_sampler_mark (wm_sampler_t *self, wm_mark_kind_t kind, const char *text);
+
 /* Notes the end of a worker's session.  */
 void wm_sampler_left (wm_sampler_t *self, const wm_core_worker_t *worker);
 

@@ -1,10 +1,11 @@
-/* wm_history.h - what happened in a campaign, second by second, the times of its workers, and marks.
+/* wm_history.h - what happened in a campaign, second by second; times of its workers; marks.
 
    The ledger keeps it (schema/ledger.sql): a row per second for the last two hours, per minute for
    the last week and per hour before, a row per session of a worker, and a row per mark. Hits and
-   batches are counted where their results enter the ledger, in the same transaction, so that they are exact
-   whatever is killed; all else is sampled from the core, twice a second while there is work, and a
-   kill loses what came after the last commit.
+   batches are counted where their results enter the ledger, in the same transaction, so that they
+   are exact whatever is killed; marks of pauses and held rows are made there, too. All else is
+   sampled from the core, twice a second while there is work, and a kill loses what came after the
+   last commit.
    Thread: one.  */
 #ifndef WM_HISTORY_H
 #define WM_HISTORY_H

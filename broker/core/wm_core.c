@@ -169,6 +169,8 @@ static void session_stale (wm_core_t *self, session_t *session, bool blame, cons
     snprintf (msg.text, sizeof msg.text, "%s for %lld ms", how,
               (long long) (self->now_ms - since_ms));
     wm_core_log (self, "%s: %s", session->label, msg.text);
+    if (session->role == WM_ROLE_WORKER)
+        wm_core_mark (self, WM_MARK_LOST, "%s: %s", session->label, msg.text);
     wm_core_send (self, session, &msg, NULL);
     wm_core_session_end (self, session, blame);
 }
@@ -196,6 +198,8 @@ static void session_tick (wm_core_t *self, session_t *session)
         if (now - session->lost_ms < times->reconnect_ms)
             return;
         wm_core_log (self, "worker %s is lost with %u batches", session->label, session->n_lease);
+        wm_core_mark (self, WM_MARK_LOST, "%s: went without a word, with %u batches",
+                      session->label, session->n_lease);
         wm_core_session_end (self, session, true);
         return;
     }

@@ -126,6 +126,8 @@ typedef struct {
     void (*copy) (void *context, uint32_t session);
     /* A worker's session is about to be over; lent. NULL: not called.  */
     void (*left) (void *context, const wm_core_worker_t *worker);
+    /* Something for the time line. NULL: not called.  */
+    void (*mark) (void *context, wm_mark_kind_t kind, const char *text);
     /* Milliseconds since parts of a message of this session arrived that is not whole yet;
        INT64_MAX: unknown. Asked before a session is ended as silent; NULL: none is known.  */
     int64_t (*quiet) (void *context, uint32_t session);

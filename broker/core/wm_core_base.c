@@ -31,6 +31,17 @@ void wm_core_log (wm_core_t *self, const char *format, ...)
     self->sink.log (self->sink.context, text);
 }
 
+void wm_core_mark (wm_core_t *self, wm_mark_kind_t kind, const char *format, ...)
+{
+    char text[sizeof ((wm_mark_t *) 0)->text];
+    va_list args;
+    va_start (args, format);
+    vsnprintf (text, sizeof text, format, args);
+    va_end (args);
+    if (self->sink.mark)
+        self->sink.mark (self->sink.context, kind, text);
+}
+
 void wm_core_send (wm_core_t *self, session_t *session, wm_msg_t *msg, const wm_payload_t *payload)
 {
     if (session->state != SESSION_LIVE && session->state != SESSION_NEW)

@@ -54,4 +54,5 @@ void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char
     snprintf (text, sizeof text, "%u workers fail more often than they score, the last %s: %.80s",
               self->workers.n_tripped, worker->label, why);
     wm_core_pause (self, text);
+    wm_core_mark (self, WM_MARK_PAUSED, "by itself: %s", text);
 }

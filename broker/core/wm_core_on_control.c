@@ -41,9 +41,11 @@ void wm_core_standing_durable (wm_core_t *self, const pending_t *pending, const 
 static void record_pause (wm_core_t *self, session_t *session)
 {
     wm_record_t record;
+    char by[80];
     wm_record_init (&record, WM_RECORD_PAUSE);
     record.code = self->paused;
-    wm_record_text (&record, self->paused ? self->why : "");
+    snprintf (by, sizeof by, "by %s", session->label);
+    wm_record_text (&record, self->paused ? self->why : by);
     wm_core_append (self, &record, NULL, session, 0);
     if (self->disk_full)
         refuse_unkept (self, session, self->paused ? "paused" : "resumed");
@@ -81,6 +83,9 @@ static void drain_workers (wm_core_t *self, session_t *session, const wm_msg_t *
         found = true;
     }
     self->draining |= !*label;
+    if (found)
+        wm_core_mark (self, WM_MARK_DRAINED, "%s%sby %s", *label ? label : "all workers, ",
+                      *label ? ", " : "", session->label);
     if (found)
         answer (self, session);
     else

@@ -741,6 +741,11 @@ void wm_core_log (wm_core_t *self, const char *format, ...) __attribute__ ((form
 
 /* The same, as a warning.  */
 #define wm_core_warn(...) (wm_log_level (WM_LOG_WARNING), wm_core_log (__VA_ARGS__))
+
+/* Marks the time line of the campaign.  */
+void wm_core_mark (wm_core_t *self, wm_mark_kind_t kind, const char *format, ...)
+    __attribute__ ((format (printf, 3, 4)));
+
 /* Names a batch in the status; the text of a batch that was named, else "held".  */
 void wm_core_note_reason (wm_core_t *self, wm_key_t key, const char *text);
 const char *wm_core_reason_of (const wm_core_t *self, const wm_key_t *key);

@@ -113,6 +113,8 @@ void wm_core_session_lose (wm_core_t *self, session_t *session)
 {
     if (session->state != SESSION_LIVE || session->role != WM_ROLE_WORKER || !session->n_lease) {
         session->is_gone = true;
+        if (session->role == WM_ROLE_WORKER && session->signature)
+            wm_core_mark (self, WM_MARK_LOST, "%s: went without a word, idle", session->label);
         wm_core_session_end (self, session, false);
         return;
     }

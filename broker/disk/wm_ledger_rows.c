@@ -63,7 +63,8 @@ static const char *const sql[SQL_END] = {
     [SQL_PUT_MINUTE] = "INSERT OR REPLACE INTO minute (" WM_ROW_NAMES (
         WM_ROW_MINUTE) ") VALUES (" WM_ROW_PARAMETERS (WM_ROW_MINUTE) ")",
     [SQL_PUT_SPAN] = "INSERT OR REPLACE INTO worker (" WM_ROW_NAMES (
-        WM_ROW_WORKER) ", label, device, why) VALUES (" WM_ROW_PARAMETERS (WM_ROW_WORKER) ", ?, ?, ?)",
+        WM_ROW_WORKER) ", label, device, why) "
+                       "VALUES (" WM_ROW_PARAMETERS (WM_ROW_WORKER) ", ?, ?, ?)",
     [SQL_PUT_MARK] = "INSERT OR REPLACE INTO mark (" WM_ROW_NAMES (
         WM_ROW_MARK) ", kind, text) VALUES (" WM_ROW_PARAMETERS (WM_ROW_MARK) ", ?, ?)",
     [SQL_DELETE_MARKS] = "DELETE FROM mark",

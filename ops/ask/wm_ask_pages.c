@@ -171,6 +171,7 @@ static bool take_history (void *argument, const json_t *page)
         json_object_set (all, "workers_dropped", json_object_get (page, "dropped"));
     const char *key = is_of_workers ? "workers" : "rows";
     json_array_extend (json_object_get (all, key), json_object_get (page, key));
+    json_array_extend (json_object_get (all, "marks"), json_object_get (page, "marks"));
     return true;
 }
 
@@ -199,8 +200,8 @@ static wm_fault_t ask_history (void *argument, wm_client_t *client, wm_error_t *
 json_t *wm_ask_history (const char *verb, const char *endpoint, const char *campaign, int *code)
 {
     const char *const argv[] = { "wiremill-broker", "--history", "--campaign", campaign, NULL };
-    json_t *all = json_pack ("{s:s, s:[], s:[], s:[], s:i}", "schema", "wiremill-history-1",
-                             "columns", "rows", "workers", "workers_dropped", 0);
+    json_t *all = json_pack ("{s:s, s:[], s:[], s:[], s:[], s:i}", "schema", "wiremill-history-1",
+                             "columns", "rows", "marks", "workers", "workers_dropped", 0);
     *code = ask_or_read (verb, endpoint, campaign, ask_history, argv, take_history, all);
     if (*code == WM_EXIT_OK)
         return all;

@@ -89,11 +89,63 @@ static wm_history_query_row_t row_of (const json_t *columns, const json_t *value
     return row;
 }
 
+/* false: it is none that this release knows.  */
+static bool mark_of (const json_t *one, wm_history_query_mark_t *mark)
+{
+    const wm_mark_kind_t kind = wm_mark_of (wm_ask_text (one, "kind"));
+    *mark = (wm_history_query_mark_t){
+        .id = number (json_object_get (one, "id")),
+        .from_s = number (json_object_get (one, "from_s")),
+        .to_s = number (json_object_get (one, "to_s")),
+        .n = number (json_object_get (one, "n")),
+        .what = &wm_mark_what[kind < WM_N_MARK ? kind : 0],
+    };
+    snprintf (mark->text, sizeof mark->text, "%s", wm_ask_text (one, "text"));
+    return kind < WM_N_MARK && mark->id >= 1 && mark->from_s > 0 && mark->to_s >= mark->from_s &&
+           mark->to_s <= TIME_MOST && mark->n >= 1;
+}
+
+/* Puts a mark in its place among at most WM_HISTORY_QUERY_MARKS_MAX.  */
+static void put_mark (wm_history_query_t *self, const wm_history_query_mark_t *mark)
+{
+    size_t i = self->n_mark;
+    while (i && self->mark[i - 1].id > mark->id)
+        i--;
+    if (i && self->mark[i - 1].id >= mark->id) {
+        self->mark[i - 1] = *mark;
+        return;
+    }
+    if (self->n_mark == WM_HISTORY_QUERY_MARKS_MAX) {
+        if (!i)
+            return;
+        memmove (self->mark, self->mark + 1, --i * sizeof *mark);
+    } else
+        memmove (self->mark + i + 1, self->mark + i, (self->n_mark++ - i) * sizeof *mark);
+    self->mark[i] = *mark;
+}
+
+static bool take_marks (wm_history_query_t *self, const json_t *marks)
+{
+    const json_t *one;
+    size_t i;
+    wm_history_query_mark_t mark;
+    if (!self->mark && json_array_size (marks))
+        self->mark = malloc (WM_HISTORY_QUERY_MARKS_MAX * sizeof *self->mark);
+    json_array_foreach (marks, i, one)
+    {
+        if (self->mark && mark_of (one, &mark))
+            put_mark (self, &mark);
+    }
+    return self->mark || !json_array_size (marks);
+}
+
 bool wm_history_query_take (wm_history_query_t *self, const json_t *page, double from_s)
 {
     const json_t *one, *columns = json_object_get (page, "columns"),
                        *rows = json_object_get (page, "rows");
     size_t i, begin = 0, n, next = 0;
+    if (!take_marks (self, json_object_get (page, "marks")))
+        return false;
     wm_history_query_row_t *all = calloc (self->n_row + json_array_size (rows) + 1, sizeof *all);
     if (!all)
         return false;
@@ -168,6 +220,7 @@ void wm_history_query_clear (wm_history_query_t *self)
 {
     free (self->row);
     free (self->worker);
+    free (self->mark);
     *self = (wm_history_query_t){ 0 };
 }
 

@@ -7,6 +7,8 @@
 #ifndef WM_HISTORY_QUERY_H
 #define WM_HISTORY_QUERY_H
 
+#include "schema/wm_history.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,10 +58,18 @@ double wm_history_query_fault_of (const wm_history_query_row_t *row, size_t faul
 /* A process of a worker; texts are lent by the history.  */
 typedef struct {
     const char *label, *signature, *device, *why; /* why "": nothing to report */
-    bool connected, has_ended; /* neither: its broker ended first */
+    bool connected, has_ended;                    /* neither: its broker ended first */
     double from_s, to_s, batches, hits, busy_s;
     double cpu_s; /* below 0: not reported */
 } wm_history_query_worker_t;
+
+/* A mark of the time line.  */
+#define WM_HISTORY_QUERY_MARKS_MAX 1000 /* of more, the oldest are forgotten */
+typedef struct {
+    double id, from_s, to_s, n;
+    const struct wm_mark_what_t *what; /* its kind */
+    char text[200];
+} wm_history_query_mark_t;
 
 bool wm_history_query_is_gpu (const wm_history_query_worker_t *worker);
 
@@ -71,12 +81,15 @@ typedef struct {
     double made_s;      /* when the campaign was made, set by the owner; 0: not known */
     wm_history_query_worker_t *worker; /* (n_worker) as they connected */
     size_t n_worker;
-    double n_worker_dropped; /* older ones that are not kept */
+    double n_worker_dropped;       /* older ones that are not kept */
+    wm_history_query_mark_t *mark; /* (n_mark) by their ids */
+    size_t n_mark;
 } wm_history_query_t;
 
 /* Takes a page of rows, or all, asked from this time on. They replace what was known from there to
    the page's last row; what is known beyond it stays, and so does its last row if more hits are
-   known of that: a ledger may lack the last minute. false: no memory, nothing is changed.  */
+   known of that: a ledger may lack the last minute. Its marks are added; one that is known grows.
+   false: no memory, nothing is changed.  */
 bool wm_history_query_take (wm_history_query_t *self, const json_t *page, double from_s);
 
 /* Takes the workers of a whole history, which must live as long. false: no memory.  */

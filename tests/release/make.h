@@ -130,7 +130,8 @@ static void make_stop (int commit)
     wm_journal_destroy (&made_journal);
 }
 
-/* A week ago and now; an hour's row is made of the first. Two of three lost workers are a burst.  */
+/* A week ago and now; an hour's row is made of the first. Two of three lost workers are a burst.
+ */
 static void make_history (void)
 {
 #ifdef WM_HISTORY_H /* from schema 3 on */

@@ -51,6 +51,7 @@ static void test_pause (void **state)
     done (t, o);
     assert_null (look (t).paused);
     assert_int_equal (standing (t, WM_RECORD_PAUSE)->code, 0);
+    assert_string_equal (standing (t, WM_RECORD_PAUSE)->text, "by host:9");
     answer_needs (t, p);
     assert_int_equal (count (t, w, WM_MSG_TASK), 1);
     control (t, o, "explode", "");

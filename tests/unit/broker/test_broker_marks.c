@@ -1,6 +1,9 @@
 /* test_broker_marks.c - marks of the time line: none is lost by a kill or doubled, and their number
    is bounded.  */
+#include "broker/wm_status.h"
 #include "tests/unit/ledger_harness.h"
+
+#include <jansson.h>
 
 #define BEGIN_S 1763712000
 
@@ -250,6 +253,50 @@ static void deleted_ledger (void **state)
     assert_string_equal (marks (), "");
 }
 
+/* All pages together have each mark, those between rows too, and are no longer than they may be.  */
+static void pages (void **state)
+{
+    (void) state;
+    bool is_there[WM_MARKS_MAX + 1] = { false };
+    size_t n_page = 0, n_row = 0, i, k;
+    char why[160];
+    const json_t *one;
+    begin ();
+    for (unsigned m = 0; m < WM_MARKS_MAX; m++) {
+        snprintf (why, sizeof why, "%-120u\"\033\n", m);
+        mark (10 * m, m % 2 ? WM_MARK_PAUSED : WM_MARK_RESUMED, why);
+        sample (10 * m + 5);
+    }
+    for (uint64_t from = 0, next = 1; next; from = next, n_page++) {
+        char *page = wm_status_history (ledger, false, 0, from, &next);
+        assert_non_null (page);
+        assert_in_range (strlen (page), 1, WM_STATUS_BYTES_MAX);
+        json_t *json = json_loads (page, 0, NULL);
+        assert_non_null (json);
+        assert_int_equal (json_integer_value (json_object_get (json, "next")), next);
+        assert_true (!next || next > from);
+        n_row += json_array_size (json_object_get (json, "rows"));
+        json_array_foreach (json_object_get (json, "marks"), i, one)
+        {
+            const json_int_t id = json_integer_value (json_object_get (one, "id")),
+                             to_s = json_integer_value (json_object_get (one, "to_s"));
+            assert_in_range (id, 1, WM_MARKS_MAX);
+            assert_true (to_s >= (json_int_t) from && (!next || to_s < (json_int_t) next));
+            assert_false (is_there[id]);
+            is_there[id] = true;
+        }
+        json_decref (json);
+        free (page);
+    }
+    assert_true (n_page > 3);
+    assert_int_equal (n_row, WM_MARKS_MAX);
+    for (k = 1; k <= WM_MARKS_MAX; k++)
+        assert_true (is_there[k]);
+    char *page = wm_status_history (ledger, true, 0, 0, &(uint64_t){ 0 });
+    assert_null (strstr (page, "marks"));
+    free (page);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +309,7 @@ int main (void)
         TEST (long_texts),
         TEST (damaged_row),
         TEST (deleted_ledger),
+        TEST (pages),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
