@@ -14,8 +14,8 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_url.h"
+#include "schema/page/wm_page_event.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,50 +59,15 @@ typedef struct {
     const char *folder;    /* of the outputs */
     wm_error_t spared;     /* the page would replace one of the files */
     wm_report_files_t *files;
-    char beside[PATH_MAX]; /* the page's folder and a slash */
+    wm_page_events_t pages;
     size_t n_output, step, n;
     char *name[2 * SAMPLE_MAX];
 } sample_t;
 
-/* Where the page of an event lies that has the output's name, as a URL for this page; NULL: no
-   such page.  */
-static const char *link_of (const sample_t *self, const char *output, char url[3 * PATH_MAX + 1])
-{
-    static const char end[] = ".scores.h5";
-    char page[PATH_MAX], real[PATH_MAX];
-    const size_t n = strlen (output), bare = n > sizeof end - 1 ? n - (sizeof end - 1) : 0;
-    if (!bare || strcmp (output + bare, end) != 0 || !*self->beside ||
-        snprintf (page, sizeof page, "%.*s.html", (int) bare, output) >= PATH_MAX ||
-        !realpath (page, real))
-        return NULL;
-    const size_t same = strlen (self->beside);
-    const char *from = strncmp (real, self->beside, same) ? real : real + same;
-    char *to = url;
-    for (; *from; from++)
-        if (strchr ("/-_.~", *from) || isalnum ((unsigned char) *from))
-            *to++ = *from;
-        else
-            to += sprintf (to, "%%%02X", (unsigned char) *from);
-    *to = 0;
-    return url;
-}
-
-/* Where the page will lie.  */
-static void note_folder (sample_t *self, const char *page)
-{
-    char folder[PATH_MAX], real[PATH_MAX];
-    const char *slash = strrchr (page, '/');
-    snprintf (folder, sizeof folder, "%.*s", slash ? (int) (slash - page) + 1 : 1,
-              slash ? page : ".");
-    if (realpath (folder, real))
-        snprintf (self->beside, sizeof self->beside, "%.4000s%s", real,
-                  strcmp (real, "/") ? "/" : "");
-}
-
 static bool take_output (void *argument, const json_t *file)
 {
     sample_t *self = argument;
-    char output[PATH_MAX], url[3 * PATH_MAX + 1];
+    char output[PATH_MAX], url[WM_PAGE_EVENT_URL_BYTES];
     snprintf (output, sizeof output, "%.3000s/%.1000s", self->folder, wm_ask_text (file, "output"));
     if (self->args &&
         (wm_args_spare (self->args, wm_ask_text (file, "path"), "an input of the campaign",
@@ -110,7 +75,7 @@ static bool take_output (void *argument, const json_t *file)
          wm_args_spare (self->args, output, "an output of the campaign", &self->spared)))
         return false;
     if (self->files)
-        wm_report_files_add (self->files, file, link_of (self, output, url));
+        wm_report_files_add (self->files, file, wm_page_events_link (&self->pages, output, url));
     if (strcmp (wm_ask_text (file, "state"), "written") != 0)
         return true;
     if (self->n == 2 * SAMPLE_MAX) {
@@ -195,7 +160,7 @@ static int add_scores (wm_report_t *report, const wm_args_t *args, const char *e
                          .args = access (wm_args_text (args, "output"), F_OK) ? NULL : args,
                          .files = files,
                          .folder = folder };
-    note_folder (&sample, wm_args_text (args, "output"));
+    wm_page_events_begin (&sample.pages, wm_args_text (args, "output"));
     size_t n = (size_t) wm_args_number (args, "outputs");
     report->no_scores = why;
     const int code = wm_ask_files ("report", endpoint, campaign, "", take_output, &sample);

@@ -87,7 +87,7 @@ void wm_called_write_hits (const wm_called_t *self, wm_called_cell *cell, void *
         wm_page_put (out, "td", "%s %.4f", self->label[hit->b], hit->score_b);
         wm_page_put (out, "td class=\"n\"", "%.4f", hit->apart);
         if (cell)
-            cell (arg, hit->file, out);
+            cell (arg, hit, out);
         fputs ("</tr>\n", out);
     }
     wm_page_table_end (out);
@@ -96,14 +96,12 @@ void wm_called_write_hits (const wm_called_t *self, wm_called_cell *cell, void *
 
 void wm_called_write (const wm_called_t *self, FILE *out)
 {
-    char text[32], all[32], rule[WM_CALL_TEXT_BYTES], caption[200];
+    char text[32], all[32], rule[WM_CALL_TEXT_BYTES];
     const uint64_t n_same = self->n_hit - self->n_other;
     if (!self->n_label)
         return;
     fputs ("<section><h2>What hits are called</h2>\n", out);
-    snprintf (caption, sizeof caption, "Hits by what they are called, rows A, columns B: %s",
-              wm_call_rule_text (&self->rule, rule));
-    wm_page_table (out, caption);
+    wm_page_table (out, "Hits by what they are called, rows A, columns B");
     fputs ("<tr><th>A \\ B</th>", out);
     for (uint32_t k = 0; k < self->n_label; k++)
         wm_page_put (out, "th class=\"n\"", "%s", self->label[k]);

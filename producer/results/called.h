@@ -37,11 +37,11 @@ typedef struct {
    labels, adds nothing.  */
 uint64_t wm_called_add (wm_called_t *self, const wm_comparison_t *found, uint32_t file);
 
-/* Writes a cell about a file.  */
-typedef void wm_called_cell (void *arg, uint32_t file, FILE *out);
+/* Writes an element <td> on the file of a hit.  */
+typedef void wm_called_cell (void *arg, const wm_called_hit_t *hit, FILE *out);
 
 /* Writes the table of both, and the hits that are called otherwise; a section each, or nothing.
-   cell: writes an element <td> on the file of a hit; NULL: there is one file only.  */
+   cell: NULL, if there is one file only.  */
 void wm_called_write (const wm_called_t *self, FILE *out);
 void wm_called_write_hits (const wm_called_t *self, wm_called_cell *cell, void *arg, FILE *out);
 

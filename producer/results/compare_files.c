@@ -1,8 +1,7 @@
 /* compare_files.c - the part of the page of `wiremill compare` that states what was compared:
    files, inputs with their dates, models, engines, versions and campaigns, from the outputs.  */
-#include "producer/results/compare_page.h"
+#include "producer/results/compare_files.h"
 
-#include "producer/files/wm_h5.h"
 #include "schema/page/wm_page.h"
 #include "schema/wm_pins.h"
 
@@ -29,6 +28,20 @@ typedef struct {
     uint32_t n_other_spec; /* files with another specification than the first */
     char spec[WM_PINS_BYTES_MAX];
 } side_t;
+
+struct wm_compare_sides {
+    side_t side[2];
+};
+
+wm_compare_sides_t *wm_compare_sides_new (void)
+{
+    return calloc (1, sizeof (wm_compare_sides_t));
+}
+
+void wm_compare_sides_free (wm_compare_sides_t *self)
+{
+    free (self);
+}
 
 static void add (void *arg, const char *text)
 {
@@ -105,6 +118,12 @@ static wm_fault_t file_add (side_t *side, const char *which, const char *path, F
     return WM_OK;
 }
 
+wm_fault_t wm_compare_sides_add (wm_compare_sides_t *self, int side, const char *path,
+                                 wm_error_t *error)
+{
+    return file_add (&self->side[side], NULL, path, NULL, error);
+}
+
 static void write_fact (FILE *out, const distinct_t *fact)
 {
     fputs ("<td>", out);
@@ -116,8 +135,9 @@ static void write_fact (FILE *out, const distinct_t *fact)
     fputs ("</td>", out);
 }
 
-static void write_facts (FILE *out, const side_t side[2])
+void wm_compare_sides_write (const wm_compare_sides_t *self, FILE *out)
 {
+    const side_t *side = self->side;
     wm_page_table (out, "As the files state it");
     fputs ("<tr><th></th><th>A</th><th>B</th></tr>\n", out);
     for (int f = 0; f < FACTS; f++) {
@@ -140,23 +160,22 @@ static void write_facts (FILE *out, const side_t side[2])
     wm_page_table_end (out);
 }
 
-wm_fault_t wm_compare_files_write (const wm_compare_page_t *self, FILE *out, wm_error_t *error)
+wm_fault_t wm_compare_files_write (const char *const *path, size_t n, FILE *out, wm_error_t *error)
 {
     char *text = NULL;
     size_t bytes = 0;
     wm_fault_t fault = WM_OK;
-    side_t *side = calloc (2, sizeof *side);
+    wm_compare_sides_t *sides = wm_compare_sides_new ();
     FILE *rows = open_memstream (&text, &bytes);
-    if (!side || !rows)
+    if (!sides || !rows)
         fault = wm_fault (error, WM_EHOST, "out of memory for the page");
-    const size_t n = self->n_path;
     for (size_t i = 0; i < n && !fault; i++)
-        fault = file_add (&side[i == n - 1], i == n - 1 ? "B" : "A", self->path[i],
+        fault = file_add (&sides->side[i == n - 1], i == n - 1 ? "B" : "A", path[i],
                           i < FILES_MAX || i == n - 1 ? rows : NULL, error);
     if (rows)
         fclose (rows);
     if (!fault && text) {
-        write_facts (out, side);
+        wm_compare_sides_write (sides, out);
         wm_page_table (out, "Dates are those of the inputs, when they were scored");
         fputs ("<tr><th></th><th>Scores</th><th>Input</th><th>Date of the input</th>"
                "<th class=\"n\">Hits</th><th class=\"n\">Held</th></tr>\n",
@@ -167,6 +186,6 @@ wm_fault_t wm_compare_files_write (const wm_compare_page_t *self, FILE *out, wm_
             wm_page_put (out, "p", "%zu more files of A are not listed.", n - 1 - FILES_MAX);
     }
     free (text);
-    free (side);
+    wm_compare_sides_free (sides);
     return fault;
 }

@@ -2,6 +2,7 @@
 #include "producer/results/compare_folders.h"
 
 #include "producer/pictures/compare_images.h"
+#include "producer/results/compare_folders_page.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_text.h"
@@ -13,20 +14,10 @@
 
 #define NAMED_MAX 3  /* outputs of one side that are named */
 #define WIDTH_MAX 32 /* of names in the table */
-#define NAME_BYTES (2 * NAME_MAX + 8)
 
-bool wm_folders_are_same (const wm_folders_t *self)
+static bool is_same (const wm_folders_t *self)
 {
     return self->n_same == self->pairs.n;
-}
-
-const char *wm_folders_name (const wm_folders_t *self, size_t i, char name[NAME_BYTES])
-{
-    const wm_folder_output_t *const *of = self->pairs.pair[i].of;
-    const bool is_one = !of[0] || !of[1] || !strcmp (of[0]->name, of[1]->name);
-    snprintf (name, NAME_BYTES, "%.255s%s%.255s", of[0] ? of[0]->name : of[1]->name,
-              is_one ? "" : " and ", is_one ? "" : of[1]->name);
-    return name;
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */
@@ -115,10 +106,11 @@ static wm_fault_t compare_pair (wm_folders_t *self, size_t i, const char *table,
 
 static int width_of (const wm_folders_t *self)
 {
-    char name[NAME_BYTES];
+    char name[WM_FOLDER_NAME_BYTES];
     size_t width = strlen ("output");
     for (size_t i = 0; i < self->pairs.n; i++)
-        width = strlen (wm_folders_name (self, i, name)) > width ? strlen (name) : width;
+        width =
+            strlen (wm_folder_pairs_name (&self->pairs, i, name)) > width ? strlen (name) : width;
     return width < WIDTH_MAX ? (int) width : WIDTH_MAX;
 }
 
@@ -134,8 +126,8 @@ static void print_head (const wm_folders_t *self)
 static void print_row (const wm_folders_t *self, size_t i, const wm_folders_row_t *row)
 {
     const wm_comparison_t *found = &self->found;
-    char name[NAME_BYTES];
-    printf ("%-*s  ", width_of (self), wm_folders_name (self, i, name));
+    char name[WM_FOLDER_NAME_BYTES];
+    printf ("%-*s  ", width_of (self), wm_folder_pairs_name (&self->pairs, i, name));
     if (row->why)
         printf ("not compared: %s\n", row->why);
     else
@@ -162,7 +154,7 @@ static void print_alone (const wm_folders_t *self, int side)
 
 static void print_labels (const wm_folders_t *self)
 {
-    char name[NAME_BYTES];
+    char name[WM_FOLDER_NAME_BYTES];
     int width = 5;
     for (uint32_t k = 0; k < self->n_label; k++)
         width =
@@ -182,8 +174,8 @@ static void print_labels (const wm_folders_t *self)
         if (l->n_over)
             printf ("%s differs most in %s, %" PRId64 ":%" PRId64 ":%" PRId64 ":%" PRId64
                     ": %.*g in A, %.*g in B\n",
-                    l->name, wm_folders_name (self, l->worst_pair, name), id[0], id[1], id[2],
-                    id[3], wm_comparison_digits (l->score_a), l->score_a,
+                    l->name, wm_folder_pairs_name (&self->pairs, l->worst_pair, name), id[0], id[1],
+                    id[2], id[3], wm_comparison_digits (l->score_a), l->score_a,
                     wm_comparison_digits (l->score_b), l->score_b);
     }
 }
@@ -212,8 +204,8 @@ static void print_totals (const wm_folders_t *self)
                         self->called.label[a], self->called.label[b]);
     print_labels (self);
     printf ("%s within %g: %zu of %zu outputs (hits are named run:subrun:event:hit_id)\n",
-            wm_folders_are_same (self) ? "the same" : "not the same", self->found.tolerance,
-            self->n_same, self->pairs.n);
+            is_same (self) ? "the same" : "not the same", self->found.tolerance, self->n_same,
+            self->pairs.n);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -284,7 +276,7 @@ static void json_row (const wm_folders_t *self, size_t i, const wm_folders_row_t
 
 static void json_label (const wm_folders_t *self, const wm_folders_label_t *l)
 {
-    char name[NAME_BYTES];
+    char name[WM_FOLDER_NAME_BYTES];
     const int64_t *id = l->worst.id;
     fputs ("{\"name\": ", stdout);
     json_text (l->name);
@@ -298,7 +290,7 @@ static void json_label (const wm_folders_t *self, const wm_folders_label_t *l)
     json_number ("largest", l->largest, 9);
     json_number ("mean", l->sum / (double) l->n_scored, 9);
     fputs (", \"output\": ", stdout);
-    json_text (wm_folders_name (self, l->worst_pair, name));
+    json_text (wm_folder_pairs_name (&self->pairs, l->worst_pair, name));
     printf (", \"worst\": [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", id[0], id[1],
             id[2], id[3]);
     json_number ("a", l->score_a, wm_comparison_digits (l->score_a));
@@ -315,10 +307,10 @@ static void json_totals (const wm_folders_t *self)
         ", \"hits_b\": %" PRIu64 ", \"joined\": %" PRIu64 ", \"scored\": %" PRIu64
         ", \"only_a\": %" PRIu64 ", \"only_b\": %" PRIu64 ", \"status_differs\": %" PRIu64
         ", \"above\": %" PRIu64 ", \"otherwise\": %" PRIu64 ",\n\"called\": [",
-        wm_folders_are_same (self) ? "true" : "false", self->found.tolerance, self->n_compared,
-        self->n_same, self->n_failed, self->n_alone[0], self->n_alone[1], self->n_row[0],
-        self->n_row[1], self->n_joined, self->n_scored, self->n_only[0], self->n_only[1],
-        self->n_status, self->n_over, self->called.n_other);
+        is_same (self) ? "true" : "false", self->found.tolerance, self->n_compared, self->n_same,
+        self->n_failed, self->n_alone[0], self->n_alone[1], self->n_row[0], self->n_row[1],
+        self->n_joined, self->n_scored, self->n_only[0], self->n_only[1], self->n_status,
+        self->n_over, self->called.n_other);
     for (uint32_t a = 0; a < self->called.n_label; a++)
         for (uint32_t b = 0; b < self->called.n_label; b++)
             if (self->called.n[a][b]) {
@@ -362,7 +354,8 @@ static wm_fault_t confine (const wm_folders_t *self, wm_error_t *error)
 }
 
 /* Returns the fault of the first pair that could not be compared.  */
-static wm_fault_t compare_all (wm_folders_t *self, const char *table, bool is_json)
+static wm_fault_t compare_all (wm_folders_t *self, const char *table, bool is_json,
+                               wm_folders_page_t *page)
 {
     wm_fault_t first = WM_OK;
     wm_error_t error;
@@ -384,10 +377,13 @@ static wm_fault_t compare_all (wm_folders_t *self, const char *table, bool is_js
             add_pair (self, i, &row);
         else
             self->n_alone[!of[0]]++;
+        const wm_folders_row_t *found = is_pair || fault ? &row : NULL;
         if (is_json)
-            json_row (self, i, is_pair || fault ? &row : NULL);
-        else if (is_pair || fault)
-            print_row (self, i, &row);
+            json_row (self, i, found);
+        else if (found)
+            print_row (self, i, found);
+        if (page)
+            wm_folders_page_add (page, self, i, found);
         wm_comparison_clear (&self->found);
     }
     return first;
@@ -399,10 +395,9 @@ static int complain (const wm_error_t *error)
     return wm_exit_of (error->fault);
 }
 
-int wm_compare_folders (const wm_args_t *args, FILE *page)
+int wm_compare_folders (const wm_args_t *args, FILE *out)
 {
-    if (page)
-        return wm_args_refuse (args, "--page is for two files");
+    char place[PATH_MAX];
     static wm_folders_t self;
     wm_error_t error;
     const bool is_json = wm_args_given (args, "json");
@@ -418,16 +413,23 @@ int wm_compare_folders (const wm_args_t *args, FILE *page)
     if (!fault && !strcmp (self.pairs.side[0].folder, self.pairs.side[1].folder))
         fprintf (stderr, "wiremill compare: %s is given on both sides\n",
                  self.pairs.side[0].folder);
+    wm_folders_page_t *page =
+        fault || !out ? NULL : wm_folders_page_new (wm_args_place (args, "page", place));
+    if (out && !page && !fault)
+        fault = wm_fault (&error, WM_EHOST, "out of memory for the page");
     int code = fault ? complain (&error) : WM_EXIT_OK;
     if (!fault) {
         if (is_json)
             fputs ("{\"schema\": \"wiremill-compare-folders-1\", \"outputs\": [", stdout);
         else
             print_head (&self);
-        fault = compare_all (&self, wm_args_text (args, "table"), is_json);
+        fault = compare_all (&self, wm_args_text (args, "table"), is_json, page);
+        if (page)
+            wm_folders_page_write (page, &self, wm_args_text (args, "note"), out);
         (is_json ? json_totals : print_totals) (&self);
-        code = fault ? wm_exit_of (fault) : wm_folders_are_same (&self) ? WM_EXIT_OK : 1;
+        code = fault ? wm_exit_of (fault) : is_same (&self) ? WM_EXIT_OK : 1;
     }
+    wm_folders_page_free (page);
     wm_folder_pairs_clear (&self.pairs);
     return code;
 }

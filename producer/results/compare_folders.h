@@ -40,13 +40,7 @@ typedef struct {
 } wm_folders_t;
 
 /* Compares the outputs of the two folders that are the arguments, confined to them; prints what was
-   found, and writes the page if there is one. Returns the exit code.  */
-int wm_compare_folders (const wm_args_t *args, FILE *page);
-
-/* Returns whether all is the same.  */
-bool wm_folders_are_same (const wm_folders_t *self);
-
-/* Names the pair i: one name, or two that differ.  */
-const char *wm_folders_name (const wm_folders_t *self, size_t i, char name[2 * NAME_MAX + 8]);
+   found, and writes the page if `out` is not NULL. Returns the exit code.  */
+int wm_compare_folders (const wm_args_t *args, FILE *out);
 
 #endif

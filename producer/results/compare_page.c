@@ -7,6 +7,7 @@
 #include "producer/results/compare_page.h"
 
 #include "producer/results/called.h"
+#include "producer/results/compare_files.h"
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_svg.h"
 
@@ -396,7 +397,7 @@ wm_fault_t wm_compare_page_write (const wm_compare_page_t *self, FILE *out, wm_e
     char *files = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream (&files, &bytes);
-    wm_fault_t fault = memory ? wm_compare_files_write (self, memory, error)
+    wm_fault_t fault = memory ? wm_compare_files_write (self->path, self->n_path, memory, error)
                               : wm_fault (error, WM_EHOST, "out of memory for the page");
     if (memory)
         fclose (memory);

@@ -18,7 +18,4 @@ typedef struct {
    WM_EHOST: no memory.  */
 wm_fault_t wm_compare_page_write (const wm_compare_page_t *self, FILE *out, wm_error_t *error);
 
-/* Writes what the files are, as a table with columns A and B.  */
-wm_fault_t wm_compare_files_write (const wm_compare_page_t *self, FILE *out, wm_error_t *error);
-
 #endif

@@ -172,6 +172,16 @@ void wm_folder_pairs_path (const wm_folder_pairs_t *self, size_t i, int side, ch
         snprintf (path, PATH_MAX, "%.3800s/%.255s", self->side[side].folder, output->name);
 }
 
+const char *wm_folder_pairs_name (const wm_folder_pairs_t *self, size_t i,
+                                  char name[WM_FOLDER_NAME_BYTES])
+{
+    const wm_folder_output_t *const *of = self->pair[i].of;
+    const bool is_one = !of[0] || !of[1] || !strcmp (of[0]->name, of[1]->name);
+    snprintf (name, WM_FOLDER_NAME_BYTES, "%.255s%s%.255s", of[0] ? of[0]->name : of[1]->name,
+              is_one ? "" : " and ", is_one ? "" : of[1]->name);
+    return name;
+}
+
 void wm_folder_pairs_clear (wm_folder_pairs_t *self)
 {
     for (int s = 0; s < 2; s++) {

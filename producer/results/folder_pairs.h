@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { WM_FOLDER_NAME_BYTES = 2 * NAME_MAX + 8 };
+
 typedef struct {
     char *name;
     char *input; /* as it states it; NULL: none */
@@ -42,6 +44,10 @@ wm_fault_t wm_folder_pairs_match (wm_folder_pairs_t *self, wm_error_t *error);
 
 /* Fills in where side's output of the pair i lies; "": it has none.  */
 void wm_folder_pairs_path (const wm_folder_pairs_t *self, size_t i, int side, char path[PATH_MAX]);
+
+/* Names the pair i: one name, or two that differ.  */
+const char *wm_folder_pairs_name (const wm_folder_pairs_t *self, size_t i,
+                                  char name[WM_FOLDER_NAME_BYTES]);
 
 void wm_folder_pairs_clear (wm_folder_pairs_t *self);
 

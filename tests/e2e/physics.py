@@ -196,24 +196,59 @@ def drift(name, folder):
               for k in range(4) for i in range(8) if abs(means[i, k] - middle[k]) > most[k]]
     assert named == wanted and (wanted[0][0].endswith("d5.scores.h5"), len(wanted)) == (True, 1), (named, wanted)
 
-def changed(name, a, b):
-    """The page of wiremill compare A B: hits that are called otherwise, those whose scores differ most first."""
-    d, _ = page(name)
+def sides(a, b):
+    """Ids (n, 4), ordered, and scores (n, 4) of the hits that both outputs scored, whose rows are the same; what they are called."""
     with h5py.File(a) as f, h5py.File(b) as g:
         t, u = f["emtrkmichel"], g["emtrkmichel"]
         ids = np.stack([t[n][:] for n in ("run", "subrun", "event", "hit_id")], 1)
         s, r = (np.stack([v[n][:] for n in NAMES], 1).astype(float) for v in (t, u))
+        done = (t["status"][:] == 0) & (u["status"][:] == 0)
     order = np.lexsort(ids.T[::-1])
+    order = order[done[order]]
     ids, s, r = ids[order], s[order], r[order]
-    called = [np.where(v[:, 3] >= 0.5, 3, v[:, :3].argmax(1)) for v in (s, r)]
+    return ids, s, r, *(np.where(v[:, 3] >= 0.5, 3, v[:, :3].argmax(1)) for v in (s, r))
+
+def hit_rows(ids, s, r, p, q):
+    """Rows of hits that are called otherwise, those whose scores differ most first."""
     apart = np.abs(s - r).max(1)
-    other = np.flatnonzero(called[0] != called[1])
-    first = other[np.argsort(-apart[other], kind="stable")][:50]
-    wanted = [[":".join(map(str, ids[i])), f"{NAMES[called[0][i]]} {s[i, called[0][i]]:.4f}",
-               f"{NAMES[called[1][i]]} {r[i, called[1][i]]:.4f}", f"{apart[i]:.4f}"] for i in first]
+    other = np.flatnonzero(p != q)
+    first = other[np.argsort(-apart[other], kind="stable")]
+    return [[":".join(map(str, ids[i])), f"{NAMES[p[i]]} {s[i, p[i]]:.4f}", f"{NAMES[q[i]]} {r[i, q[i]]:.4f}", f"{apart[i]:.4f}"] for i in first]
+
+def changed(name, a, b):
+    """The page of wiremill compare A B: hits that are called otherwise."""
+    d, _ = page(name)
+    wanted = hit_rows(*sides(a, b))
     found = [row for row in d["rows"] if re.fullmatch(r"\d+:\d+:\d+:\d+", row[0])]
-    assert f"{len(first)} of {count(len(other))}, those whose" in d["text"] and len(other) > 3, len(other)
-    assert found == wanted, (found[:3], wanted[:3])
+    assert f"{min(50, len(wanted))} of {count(len(wanted))}, those whose" in d["text"] and len(wanted) > 3, len(wanted)
+    assert found == wanted[:50], (found[:3], wanted[:3])
+
+def campaigns(name, a, b, *pairs):
+    """The page of two campaigns: STEM=STEM, and one more output in B; a page of an event beside the first of B."""
+    d, rows = page(name)
+    sums, hits = np.zeros(4, int), []
+    for pair in pairs:
+        x, y = pair.split("=")
+        with h5py.File(f"{a}/{x}.scores.h5") as f, h5py.File(f"{b}/{y}.scores.h5") as g:
+            n = [len(v["emtrkmichel/status"]) for v in (f, g)]
+        ids, s, r, p, q = sides(f"{a}/{x}.scores.h5", f"{b}/{y}.scores.h5")
+        over = (np.abs(s - r) > 1e-5).any(1).sum()
+        named = f"{x}.scores.h5" + (f" and {y}.scores.h5" if x != y else "")
+        most = float(f"{np.abs(s - r).max():.3g}")
+        row = rows[named]
+        assert row[:8] == [count(v) for v in (n[0], n[1], n[0], 0, 0, 0, over, (p != q).sum())], (named, row)
+        assert abs(float(row[8]) - most) <= 2e-3 * most, (row, most)
+        sums += [n[0], n[1], over, (p != q).sum()]
+        for one in hit_rows(ids, s, r, p, q):
+            hits.append(one + [named])
+    assert sums[3] > 3 and rows["Hits of pairs"] == [count(sums[0]), count(sums[1])], sums
+    assert rows["more.scores.h5"][0] == "only in B" and "The same: 2 of 4 outputs; only in A: 0; only in B: 1; not compared: 0." in d["text"]
+    hits = sorted(hits, key=lambda h: -float(h[3]))[:50]
+    found = [row for row in d["rows"] if re.fullmatch(r"\d+:\d+:\d+:\d+", row[0])]
+    assert [f[:4] for f in found] == [h[:4] for h in hits], (found[:3], hits[:3])
+    assert all(f[4].startswith(h[4]) for f, h in zip(found, hits)), found[:3]
+    assert f'{hits[0][4]} <a href="b/e2.html#{hits[0][0]}">B</a>' in d["source"], hits[0]
+    assert "a <note>" in d["text"] and "No page of an event" not in d["text"]
 
 if __name__ == "__main__":
-    dict(truth=truth, maps=maps, files=files, origin=origin, copies=copies, drift=drift, changed=changed)[sys.argv[1]](*sys.argv[2:])
+    dict(truth=truth, maps=maps, files=files, origin=origin, copies=copies, drift=drift, changed=changed, campaigns=campaigns)[sys.argv[1]](*sys.argv[2:])

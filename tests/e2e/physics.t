@@ -66,6 +66,15 @@ changed ()
         $python tests/e2e/page.py look "$work/c.html" >"$work/page.json" && again changed "$work/d0.scores.h5" "$work/d5.scores.h5"
 }
 ok "compare: the hits that are called otherwise" changed
+# Two campaigns: b/ has the first output under the second one's name, with other scores; an output of its own; the third as it is.
+campaigns ()
+{
+    mkdir "$work/b" && cp "$work/d5.scores.h5" "$work/b/e2.scores.h5" && cp "$work/out/e3.scores.h5" "$work/b" && cp "$work/out/e2.scores.h5" "$work/b/later.scores.h5" &&
+        cp "$work/out/e2.scores.h5" "$work/b/more.scores.h5" && keep "$bin/wiremill" show "$work/b/e2.scores.h5" --output "$work/b/e2.html" &&
+        exits 1 keep "$bin/wiremill" compare "$work/out" "$work/b" --page "$work/c.html" --note 'a <note>' &&
+        $python tests/e2e/page.py look "$work/c.html" >"$work/page.json" && again campaigns "$work/out" "$work/b" e1=e2 e2=later e3=e3
+}
+ok "compare of two campaigns: a row for each output, hits called otherwise over all, links to a hit on the page of its event" campaigns
 command -v chromium >/dev/null || { skip "chromium is not installed (make deps-browser)"; done_testing; }
 report || bail "no page"
 browse () { $python tests/e2e/browser.py "file://$work/r.html"; }
