@@ -21,48 +21,60 @@ typedef struct {
     bool is_signal;
 } ranked_t;
 
+/* Columns of the truth; those of the place may lack.  */
+enum { EVENT, KEY, LABEL, NEEDED, CRYOSTAT = NEEDED, TPC, PLANE, COLUMNS };
+
 typedef struct {
-    wm_scores_t truth, score; /* truth: its `status` is the label */
-    uint32_t n_file[2];       /* of truth, of scores */
-    int column[WM_TRUTH_END]; /* of `score`; -1: it has none of that name */
-    uint64_t n;               /* hits that have both */
-    uint32_t *pair[2];        /* (n) places in truth and in scores */
+    wm_scores_t truth, score;    /* truth: its `status` is the label */
+    wm_agreement_place_t *place; /* of the truth's rows */
+    uint32_t n_file[2];          /* of truth, of scores */
+    int column[WM_TRUTH_END];    /* of `score`; -1: it has none of that name */
+    uint64_t n;                  /* hits that have both */
+    uint32_t *pair[2];           /* (n) places in truth and in scores */
 } join_t;
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
 /* Reads hits first .. first+n-1 behind those that are there.  */
-static wm_fault_t piece_read (wm_scores_t *to, const wm_column_t c[3], uint64_t first, uint32_t n,
-                              wm_error_t *error)
+static wm_fault_t piece_read (join_t *self, const wm_column_t c[COLUMNS], uint64_t first,
+                              uint32_t n, wm_error_t *error)
 {
-    static int32_t event[3 * PIECE_ROWS], label[PIECE_ROWS];
+    static int32_t event[3 * PIECE_ROWS], label[PIECE_ROWS], place[3][PIECE_ROWS];
     static int64_t key[PIECE_ROWS];
+    wm_scores_t *to = &self->truth;
     wm_fault_t fault;
-    if ((fault = wm_h5_read (&c[0], first, n, WM_H5_I32, event, error)) ||
-        (fault = wm_h5_read (&c[1], first, n, WM_H5_I64, key, error)) ||
-        (fault = wm_h5_read (&c[2], first, n, WM_H5_I32, label, error)))
+    if ((fault = wm_h5_read (&c[EVENT], first, n, WM_H5_I32, event, error)) ||
+        (fault = wm_h5_read (&c[KEY], first, n, WM_H5_I64, key, error)) ||
+        (fault = wm_h5_read (&c[LABEL], first, n, WM_H5_I32, label, error)))
         return fault;
-    for (uint32_t i = 0; i < n; i++) {
+    for (int k = NEEDED; k < COLUMNS && !fault; k++) {
+        memset (place[k - NEEDED], 0xff, sizeof *place); /* -1 */
+        if (c[k].data)
+            fault = wm_h5_read (&c[k], first, n, WM_H5_I32_CLIPPED, place[k - NEEDED], error);
+    }
+    for (uint32_t i = 0; i < n && !fault; i++) {
         const int32_t *id = &event[3 * i];
         if (label[i] < 0 || label[i] >= WM_TRUTH_END)
             return wm_fault (error, WM_EBATCH,
                              "%.300s: hit_table/truth has the label %d in row %" PRIu64
                              "; those of wiremill synth are 0 to %d",
-                             wm_h5_path (c[2].file), label[i], first + i, WM_TRUTH_END - 1);
+                             wm_h5_path (c[LABEL].file), label[i], first + i, WM_TRUTH_END - 1);
         to->key[to->n_row] = (wm_scores_key_t){ { id[0], id[1], id[2], key[i] }, to->n_row };
+        self->place[to->n_row] = (wm_agreement_place_t){ place[0][i], place[1][i], place[2][i] };
         to->status[to->n_row++] = (uint8_t) label[i];
     }
-    return WM_OK;
+    return fault;
 }
 
-static wm_fault_t columns_read (wm_scores_t *to, const wm_column_t c[3], wm_error_t *error)
+static wm_fault_t columns_read (join_t *self, const wm_column_t c[COLUMNS], wm_error_t *error)
 {
-    const uint64_t n = c[0].n_row, all = to->n_row + n;
-    if (c[1].n_row != n || c[2].n_row != n)
-        return wm_fault (error, WM_EBATCH,
-                         "%.300s: the columns of hit_table have %" PRIu64 ", %" PRIu64
-                         " and %" PRIu64 " rows",
-                         wm_h5_path (c[0].file), n, c[1].n_row, c[2].n_row);
+    wm_scores_t *to = &self->truth;
+    const uint64_t n = c[EVENT].n_row, all = to->n_row + n;
+    for (int k = KEY; k < COLUMNS; k++)
+        if (c[k].data && c[k].n_row != n)
+            return wm_fault (error, WM_EBATCH,
+                             "%.300s: %s has %" PRIu64 " rows, but %s has %" PRIu64,
+                             wm_h5_path (c[EVENT].file), c[k].name, c[k].n_row, c[EVENT].name, n);
     if (all >= UINT32_MAX)
         return wm_fault (error, WM_EBATCH, "%" PRIu64 " hits are too many to be compared at once",
                          all);
@@ -70,30 +82,36 @@ static wm_fault_t columns_read (wm_scores_t *to, const wm_column_t c[3], wm_erro
     to->key = key ? key : to->key;
     uint8_t *status = realloc (to->status, all + 1);
     to->status = status ? status : to->status;
-    if (!key || !status)
+    wm_agreement_place_t *place = realloc (self->place, (all + 1) * sizeof *place);
+    self->place = place ? place : self->place;
+    if (!key || !status || !place)
         return wm_fault (error, WM_EHOST, "out of memory for %" PRIu64 " hits", all);
     wm_fault_t fault = WM_OK;
     for (uint64_t row = 0; row < n && !fault; row += PIECE_ROWS)
-        fault = piece_read (to, c, row, n - row < PIECE_ROWS ? (uint32_t) (n - row) : PIECE_ROWS,
+        fault = piece_read (self, c, row, n - row < PIECE_ROWS ? (uint32_t) (n - row) : PIECE_ROWS,
                             error);
     return fault;
 }
 
 /* Reads the truth of a file; *is_truth false: it has none.  */
-static wm_fault_t truth_read (wm_scores_t *to, const char *path, bool *is_truth, wm_error_t *error)
+static wm_fault_t truth_read (join_t *self, const char *path, bool *is_truth, wm_error_t *error)
 {
-    static const char *const name[3] = { "hit_table/event_id", "hit_table/key", "hit_table/truth" };
-    wm_column_t column[3] = { 0 };
+    static const char *const name[COLUMNS] = { "hit_table/event_id", "hit_table/key",
+                                               "hit_table/truth",    "hit_table/cryostat",
+                                               "hit_table/tpc",      "hit_table/plane" };
+    wm_column_t column[COLUMNS] = { 0 };
     wm_h5_t *file = wm_h5_open (path, error);
     if (!file)
         return error->fault;
     wm_fault_t fault = WM_OK;
-    *is_truth = wm_h5_has (file, name[2]);
-    for (int k = 0; k < 3 && *is_truth && !fault; k++)
-        fault = wm_h5_column (file, name[k], WM_H5_INTEGER, k ? 1 : 3, &column[k], error);
+    *is_truth = wm_h5_has (file, name[LABEL]);
+    for (int k = 0; k < COLUMNS && *is_truth && !fault; k++)
+        if (k < NEEDED || wm_h5_has (file, name[k]))
+            fault =
+                wm_h5_column (file, name[k], WM_H5_INTEGER, k == EVENT ? 3 : 1, &column[k], error);
     if (*is_truth && !fault)
-        fault = columns_read (to, column, error);
-    for (int k = 0; k < 3; k++)
+        fault = columns_read (self, column, error);
+    for (int k = 0; k < COLUMNS; k++)
         wm_h5_column_close (&column[k]);
     wm_h5_close (&file);
     return fault;
@@ -110,7 +128,7 @@ static wm_fault_t files_read (join_t *self, const char **path, size_t n, wm_erro
     wm_fault_t fault = WM_OK;
     for (size_t i = 0; i < n && !fault; i++) {
         bool is_truth = false;
-        fault = truth_read (&self->truth, path[i], &is_truth, error);
+        fault = truth_read (self, path[i], &is_truth, error);
         if (!is_truth)
             path[self->n_file[1]++] = path[i];
         self->n_file[0] += is_truth;
@@ -210,10 +228,14 @@ static wm_fault_t append (wm_agreement_t *self, const join_t *join, wm_error_t *
     self->is = is ? is : self->is;
     double *score = realloc (self->score, n * WM_TRUTH_END * sizeof *score);
     self->score = score ? score : self->score;
-    if (!is || !score)
+    wm_agreement_place_t *place = realloc (self->place, n * sizeof *place);
+    self->place = place ? place : self->place;
+    if (!is || !score || !place)
         return wm_fault (error, WM_EHOST, "out of memory for %" PRIu64 " hits", n);
-    for (uint64_t i = 0; i < join->n; i++)
+    for (uint64_t i = 0; i < join->n; i++) {
         is[self->n + i] = join->truth.status[join->pair[0][i]];
+        place[self->n + i] = join->place[join->pair[0][i]];
+    }
     for (int k = 0; k < WM_TRUTH_END; k++) {
         self->is_without[k] |= join->column[k] < 0;
         for (uint64_t i = 0; i < join->n; i++)
@@ -239,6 +261,7 @@ wm_fault_t wm_agreement_add (wm_agreement_t *self, const char **path, size_t n, 
         fault = append (self, both, error);
     wm_scores_clear (&both->truth);
     wm_scores_clear (&both->score);
+    free (both->place);
     free (both->pair[0]);
     free (both->pair[1]);
     free (both);
@@ -389,6 +412,90 @@ wm_fault_t wm_agreement_count (wm_agreement_t *self, double michel_least, wm_err
     return WM_OK;
 }
 
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* A plane's number, or a cryostat's and a TPC's; negative: there is none.  */
+static int64_t part_of (const wm_agreement_place_t *place, wm_agreement_by_t by)
+{
+    if (by == WM_AGREEMENT_BY_PLANE)
+        return place->plane;
+    return place->tpc < 0
+               ? -1
+               : ((int64_t) (place->cryostat < 0 ? 0 : place->cryostat) << 32) + place->tpc;
+}
+
+static int by_number (const void *a_v, const void *b_v)
+{
+    const int64_t a = *(const int64_t *) a_v, b = *(const int64_t *) b_v;
+    return (a > b) - (a < b);
+}
+
+/* Fills `number` (n) with the numbers of all parts, each once, in order; returns how many.  */
+static size_t parts_find (const wm_agreement_t *self, wm_agreement_by_t by, int64_t *number)
+{
+    size_t n = 0;
+    for (uint64_t i = 0; i < self->n; i++)
+        number[i] = part_of (&self->place[i], by);
+    qsort (number, self->n, sizeof *number, by_number);
+    for (uint64_t i = 0; i < self->n; i++)
+        if (number[i] >= 0 && (!n || number[i] != number[n - 1]))
+            number[n++] = number[i];
+    return n;
+}
+
+/* Takes the hits of a part.  */
+static void part_take (const wm_agreement_t *self, wm_agreement_by_t by, int64_t number,
+                       wm_agreement_t *part)
+{
+    for (uint64_t i = 0; i < self->n; i++) {
+        if (part_of (&self->place[i], by) != number)
+            continue;
+        part->is[part->n] = self->is[i];
+        part->place[part->n] = self->place[i];
+        memcpy (part->score + part->n++ * WM_TRUTH_END, self->score + i * WM_TRUTH_END,
+                WM_TRUTH_END * sizeof *self->score);
+    }
+}
+
+size_t wm_agreement_parts (const wm_agreement_t *self, wm_agreement_by_t by,
+                           void (*take) (void *arg, const wm_agreement_t *part), void *arg,
+                           wm_error_t *error)
+{
+    int64_t *number = malloc ((self->n + 1) * sizeof *number);
+    wm_agreement_t *part = malloc (sizeof *part),
+                   room = { .is = malloc (self->n + 1),
+                            .place = malloc ((self->n + 1) * sizeof *room.place),
+                            .score = malloc ((self->n + 1) * WM_TRUTH_END * sizeof *room.score) };
+    wm_fault_t fault = WM_OK;
+    size_t n = 0;
+    if (!number || !part || !room.is || !room.place || !room.score)
+        fault = wm_fault (error, WM_EHOST, "out of memory for %" PRIu64 " hits", self->n);
+    else
+        n = parts_find (self, by, number);
+    memcpy (room.is_without, self->is_without, sizeof room.is_without);
+    for (size_t k = 0; k < n && k < WM_AGREEMENT_PARTS_MAX && !fault; k++) {
+        *part = room;
+        part_take (self, by, number[k], part);
+        fault = wm_agreement_count (part, self->call.least, error);
+        if (!fault)
+            take (arg, part);
+    }
+    wm_agreement_clear (&room);
+    free (number);
+    free (part);
+    return fault ? 0 : n;
+}
+
+const char *wm_agreement_part_name (const wm_agreement_t *part, wm_agreement_by_t by, char text[48])
+{
+    if (by == WM_AGREEMENT_BY_PLANE)
+        snprintf (text, 48, "plane %d", part->place->plane);
+    else
+        snprintf (text, 48, "cryostat %d, TPC %d",
+                  part->place->cryostat < 0 ? 0 : part->place->cryostat, part->place->tpc);
+    return text;
+}
+
 const char *wm_agreement_share (uint64_t part, uint64_t of, char text[16])
 {
     snprintf (text, 16, of ? "%.1f%%" : "-", of ? 100 * (double) part / (double) of : 0);
@@ -404,5 +511,6 @@ const char *wm_agreement_number (double value, char text[16])
 void wm_agreement_clear (wm_agreement_t *self)
 {
     free (self->is);
+    free (self->place);
     free (self->score);
 }

@@ -43,9 +43,15 @@ typedef struct {
     } roc[WM_AGREEMENT_ROC_MAX];
 } wm_agreement_label_t;
 
+/* Where a hit is, as its events state it; -1: they do not.  */
+typedef struct {
+    int32_t cryostat, tpc, plane;
+} wm_agreement_place_t;
+
 typedef struct {
     uint64_t n;                    /* hits that have both */
     uint8_t *is;                   /* (n) their truth */
+    wm_agreement_place_t *place;   /* (n) */
     double *score;                 /* (n, WM_TRUTH_END) */
     bool is_without[WM_TRUTH_END]; /* there is no such score */
 
@@ -64,6 +70,22 @@ wm_fault_t wm_agreement_add (wm_agreement_t *self, const char **path, size_t n, 
 
 /* Fills in the numbers. michel_least: the score from which a hit is called michel.  */
 wm_fault_t wm_agreement_count (wm_agreement_t *self, double michel_least, wm_error_t *error);
+
+/* What hits are counted by, too.  */
+typedef enum { WM_AGREEMENT_BY_PLANE, WM_AGREEMENT_BY_TPC } wm_agreement_by_t;
+enum { WM_AGREEMENT_PARTS_MAX = 64 };
+
+/* Counts the hits of each plane's number, or of each TPC of a cryostat, alone: calls `take` with
+   each part, which is gone afterwards, in the order of their numbers; only the first ones if there
+   are more than WM_AGREEMENT_PARTS_MAX. Hits without such a number are in no part. Returns how many
+   parts there are, or with WM_EHOST 0: no memory.  */
+size_t wm_agreement_parts (const wm_agreement_t *self, wm_agreement_by_t by,
+                           void (*take) (void *arg, const wm_agreement_t *part), void *arg,
+                           wm_error_t *error);
+
+/* Names a part: "plane 2", "cryostat 0, TPC 1".  */
+const char *wm_agreement_part_name (const wm_agreement_t *part, wm_agreement_by_t by,
+                                    char text[48]);
 
 /* How many hits have this label; how many the scores call so.  */
 uint64_t wm_agreement_of_truth (const wm_agreement_t *self, int label);

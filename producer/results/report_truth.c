@@ -259,13 +259,13 @@ static const char *colour_of (int k)
     return wm_svg_colour (wm_agreement_name[k], (uint32_t) k);
 }
 
-static void draw_roc (const wm_agreement_t *self, FILE *out)
+static void draw_roc (const wm_agreement_t *self, const char *title, FILE *out)
 {
     double x[WM_AGREEMENT_ROC_MAX], y[WM_AGREEMENT_ROC_MAX];
     wm_svg_entry_t entry[WM_TRUTH_END];
     wm_svg_t plot;
     size_t n = 0;
-    begin (&plot, out, "ROC", "each label against the rest; the dashes: no separation",
+    begin (&plot, out, title, "each label against the rest; the dashes: no separation",
            "share of the rest that is taken", "share of the label found");
     wm_svg_line (&plot, 0, 0, 1, 1, GREY, true);
     for (int k = 0; k < WM_TRUTH_END; k++) {
@@ -342,6 +342,77 @@ static void draw_thresholds (const wm_agreement_t *self, int k, FILE *out)
          2);
 }
 
+/* ---- planes and TPCs ------------------------------------------------------------------------- */
+
+/* Where parts are written.  */
+typedef struct {
+    wm_agreement_by_t by;
+    FILE *rows, *curves;
+} parts_t;
+
+static void take_part (void *arg, const wm_agreement_t *part)
+{
+    const parts_t *parts = arg;
+    char name[48], title[64], text[16];
+    wm_agreement_part_name (part, parts->by, name);
+    for (int k = 0; k < WM_TRUTH_END; k++) {
+        const uint64_t is = wm_agreement_of_truth (part, k), as = wm_agreement_of_scores (part, k),
+                       both = part->n_called[k][k];
+        fputs ("<tr>", parts->rows);
+        wm_page_put (parts->rows, "th scope=\"row\"", "%s, %s", name, wm_agreement_name[k]);
+        put_count (parts->rows, is);
+        put_count (parts->rows, as);
+        wm_page_put (parts->rows, "td class=\"n\"", "%s", wm_agreement_share (both, is, text));
+        wm_page_put (parts->rows, "td class=\"n\"", "%s", wm_agreement_share (both, as, text));
+        wm_page_put (parts->rows, "td class=\"n\"", "%s",
+                     wm_agreement_number (part->label[k].auc, text));
+        fputs ("</tr>\n", parts->rows);
+    }
+    snprintf (title, sizeof title, "ROC of %s", name);
+    if (parts->by == WM_AGREEMENT_BY_PLANE)
+        draw_roc (part, title, parts->curves);
+}
+
+/* A table of the labels in each plane or TPC, with curves of planes; nothing if there is one part.
+   Planes of one number count together, also those of several TPCs.  */
+static void write_parts (const wm_agreement_t *self, wm_agreement_by_t by, FILE *out)
+{
+    const char *what = by == WM_AGREEMENT_BY_PLANE ? "plane" : "TPC";
+    char *text[2] = { NULL, NULL };
+    size_t bytes[2] = { 0, 0 };
+    wm_error_t error;
+    parts_t parts = { by, open_memstream (&text[0], &bytes[0]),
+                      open_memstream (&text[1], &bytes[1]) };
+    size_t n = 0;
+    if (parts.rows && parts.curves)
+        n = wm_agreement_parts (self, by, take_part, &parts, &error);
+    if (parts.rows)
+        fclose (parts.rows);
+    if (parts.curves)
+        fclose (parts.curves);
+    if (n > 1) {
+        fprintf (out, "<details%s><summary>Truth by %s</summary>\n",
+                 by == WM_AGREEMENT_BY_PLANE ? " open" : "", what);
+        wm_page_table (out, "Hits of each alone, called as above");
+        fputs (
+            "<tr><th scope=\"col\">Part and label</th><th scope=\"col\" class=\"n\">True</th><th "
+            "scope=\"col\" class=\"n\">Called so</th><th scope=\"col\" class=\"n\">Efficiency</th>"
+            "<th scope=\"col\" class=\"n\">Purity</th><th scope=\"col\" "
+            "class=\"n\">AUC</th></tr>\n",
+            out);
+        fwrite (text[0], 1, bytes[0], out);
+        wm_page_table_end (out);
+        if (n > WM_AGREEMENT_PARTS_MAX)
+            wm_page_put (out, "p", "%zu more are not listed.", n - WM_AGREEMENT_PARTS_MAX);
+        wm_page_pictures (out);
+        fwrite (text[1], 1, bytes[1], out);
+        wm_page_pictures_end (out);
+        fputs ("</details>\n", out);
+    }
+    free (text[0]);
+    free (text[1]);
+}
+
 /* ---- the part -------------------------------------------------------------------------------- */
 
 static void write_all (const wm_agreement_t *self, FILE *out)
@@ -358,11 +429,13 @@ static void write_all (const wm_agreement_t *self, FILE *out)
     write_labels (self, out);
     write_confusion (self, out);
     wm_page_pictures (out);
-    draw_roc (self, out);
+    draw_roc (self, "ROC", out);
     draw_calibration (self, out);
     for (int k = 0; k < WM_TRUTH_END; k++)
         draw_thresholds (self, k, out);
     wm_page_pictures_end (out);
+    write_parts (self, WM_AGREEMENT_BY_PLANE, out);
+    write_parts (self, WM_AGREEMENT_BY_TPC, out);
     write_thresholds (self, out);
     write_bins (self, out);
 }

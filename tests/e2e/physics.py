@@ -18,8 +18,8 @@ def page(name):
     return d, {row[0]: row[1:] for row in d["rows"]}
 
 def joined(folder, stems):
-    """Truth and scores (n, 4) of hits that are scored; rows of an output are those of its input."""
-    truth, score = [], []
+    """Truth, scores (n, 4), cryostat, TPC and plane (n, 3) of hits that are scored; rows of an output are those of its input."""
+    truth, score, place = [], [], []
     for stem in stems:
         with h5py.File(f"{folder}/{stem}.h5") as e, h5py.File(f"{folder}/out/{stem}.scores.h5") as o:
             key = {tuple(i) + (int(k),): int(t) for i, k, t in
@@ -29,7 +29,8 @@ def joined(folder, stems):
             ids = zip(*(t[n][:][done] for n in ("run", "subrun", "event", "hit_id")))
             truth += [key[tuple(map(int, i))] for i in ids]
             score.append(np.stack([t[n][:][done] for n in NAMES], 1).astype(float))
-    return np.array(truth), np.concatenate(score)
+            place.append(np.stack([t[n][:][done] for n in ("cryostat", "tpc", "plane")], 1))
+    return np.array(truth), np.concatenate(score), np.concatenate(place)
 
 def auc(signal, rest):
     rest = np.sort(rest)
@@ -62,7 +63,7 @@ def truth(name, said, folder, *stems):
     used = lambda title: set(re.findall(r'(?:stroke|fill)="(#\w+)"', drawing(d["source"], title)))
     labels = {"#0b5fb4", "#c62828", "#eeb000", "#8a8a8a"}
     assert labels <= used("ROC") and not labels & used("Scores of track"), (used("ROC"), used("Scores of track"))
-    t, s = joined(folder, stems)
+    t, s, _ = joined(folder, stems)
     called = np.where(s[:, 3] >= 0.5, 3, s[:, :3].argmax(1))
     other = json.load(open(said))  # wiremill truth --json
     assert other["hits"] == len(t) and f"{count(len(t))} hits with truth and scores, of {len(stems)} outputs" in d["text"]
@@ -91,6 +92,32 @@ def truth(name, said, folder, *stems):
         assert max(off) < 0.005 and len(points) > 20, (label, max(off))
         drawn = (np.diff(points[:, 0]) * (points[1:, 1] + points[:-1, 1]) / 2).sum()
         assert abs(drawn - a) < 0.01, (label, drawn, a)
+
+def parts(name, said, folder, *stems):
+    """`said`: wiremill truth --json --by plane or tpc. Its parts, and the page's tables and curves."""
+    d, rows = page(name)
+    t, s, place = joined(folder, stems)
+    other = json.load(open(said))
+    by_plane = other["by"] == "plane"
+    key = place[:, 2] if by_plane else place[:, 0] * 1000 + place[:, 1]
+    assert len(other["parts"]) == len(np.unique(key)) > 1, other
+    for part, number in zip(other["parts"], np.unique(key)):
+        on = key == number
+        is_, scores = t[on], s[on]
+        called = np.where(scores[:, 3] >= 0.5, 3, scores[:, :3].argmax(1))
+        assert (part["plane"] if by_plane else part["cryostat"] * 1000 + part["tpc"]) == number and part["hits"] == on.sum()
+        assert part["right"] == (called == is_).sum()
+        named = f"plane {number}" if by_plane else f"cryostat {number // 1000}, TPC {number % 1000}"
+        for k, label in enumerate(NAMES):
+            n, m, both = (is_ == k).sum(), (called == k).sum(), ((is_ == k) & (called == k)).sum()
+            a, found = auc(scores[is_ == k, k], scores[is_ != k, k]), part["labels"][k]
+            assert (found["true"], found["called"], found["right"]) == (n, m, both) and abs(found["auc"] - a) < 1e-6, (named, found)
+            row = [count(n), count(m), share(both, n), share(both, m), f"{a:.4f}"]
+            assert rows[f"{named}, {label}"] == row, (rows[f"{named}, {label}"], row)
+            if by_plane:
+                points = curve(d["source"], "ROC of " + named, 1 + k)
+                drawn = (np.diff(points[:, 0]) * (points[1:, 1] + points[:-1, 1]) / 2).sum()
+                assert abs(drawn - a) < 0.01, (named, label, drawn, a)
 
 def pixels(source, title):
     """A picture's PNG, rows from the top, as places in its palette; and the palette."""
@@ -251,4 +278,4 @@ def campaigns(name, a, b, *pairs):
     assert "a <note>" in d["text"] and "No page of an event" not in d["text"]
 
 if __name__ == "__main__":
-    dict(truth=truth, maps=maps, files=files, origin=origin, copies=copies, drift=drift, changed=changed, campaigns=campaigns)[sys.argv[1]](*sys.argv[2:])
+    dict(truth=truth, parts=parts, maps=maps, files=files, origin=origin, copies=copies, drift=drift, changed=changed, campaigns=campaigns)[sys.argv[1]](*sys.argv[2:])

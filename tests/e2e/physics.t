@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.." || exit 1
 python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
 for k in 1 2 3; do
-    "$bin/wiremill" synth --events 1 --seed $k --run $k --hits 2000 --tpcs 1 --output "$work/e$k.h5" 2>/dev/null || bail "no events"
+    "$bin/wiremill" synth --events 1 --seed $k --run $k --hits 2000 --tpcs $((k == 2 ? 2 : 1)) --output "$work/e$k.h5" 2>/dev/null || bail "no events"
 done
 echo text >"$work/e4.h5"
 $python -c 'import h5py, sys
@@ -18,6 +18,13 @@ again () { $python tests/e2e/physics.py "$1" "$work/page.json" "${@:2}"; }
 ok "a page" report
 "$bin/wiremill" truth --json "$work"/e[123].h5 "$work"/out/*.scores.h5 >"$work/truth.json"
 ok "truth: NumPy and wiremill truth have the same numbers, the curves are theirs" again truth "$work/truth.json" "$work" e1 e2 e3
+parts () # plane or tpc
+{
+    "$bin/wiremill" truth --json --by "$1" "$work"/e[123].h5 "$work"/out/*.scores.h5 >"$work/truth.json" && again parts "$work/truth.json" "$work" e1 e2 e3 &&
+        keep "$bin/wiremill" truth --by "$1" "$work"/e[123].h5 "$work"/out/*.scores.h5 && ! grep -E '^.{101}' "$work/said"
+}
+ok "... by plane" parts plane
+ok "... by TPC" parts tpc
 ok "maps of mean scores by wire and tick, cell by cell" again maps 1000000 "$work" e1 e2 e3
 files ()
 {

@@ -51,7 +51,7 @@ assert counts == [int(((t == k) & (guess == j)).sum()) for k in range(4) for j i
 curves = [[tuple(map(float, p.split(","))) for p in e.get("points").split()] for e in drawn if e.tag.endswith("polyline")]
 assert len(curves) == 2 and all(c[-1][0] == 370 and c[-1][1] < 40 and all(a[1] >= b[1] for a, b in zip(c, c[1:])) for c in curves)
 assert data["charge"].min() > 0 and data["length"].min() >= 1
-for name in "label", "short", "wide", "other", "track":
+for name in "label", "short", "wide", "other", "track", "bare":
     shutil.copy(events, f"{folder}/{name}.h5")
     with h5py.File(f"{folder}/{name}.h5", "r+") as f:
         if name == "label":
@@ -63,6 +63,8 @@ for name in "label", "short", "wide", "other", "track":
             f["hit_table/key"] = np.zeros((9, 2), np.int64)
         if name == "other":
             f["hit_table/event_id"][:] = 77
+        if name == "bare":
+            del f["hit_table/plane"], f["hit_table/cryostat"]
         if name == "track":
             f["hit_table/truth"][:] = 0
 adc = np.zeros((30, 300), np.float32)  # on every wire one run of 20 ticks of 5 ADC, around a hit
@@ -98,9 +100,15 @@ half () { truth "$made/unseen.h5" "$work/half.h5" && says "^$(($("$python" -c 'i
 ok "a table of others, without michel, with a score that is not finite" half
 one_label () { truth "$work/track.h5" "$scores" && says '^em against track: AUC -; michel against the rest: AUC -' && says '^em +0 .* - '; }
 ok "events of one label have no AUC" one_label
+bare ()
+{
+    truth --by plane "$work/bare.h5" "$scores" && says '^the events do not state where hits are' && truth --by tpc "$work/bare.h5" "$scores" &&
+        says '^cryostat 0, TPC 0 +michel ' && truth --by plane --json "$work/bare.h5" "$scores" && says '"by": "plane", "parts": \[\]}'
+}
+ok "events that do not state planes" bare
 refuses () { exits 5 truth "$2" "$3" && says "$1"; }
 ok "a label that is none" refuses 'hit_table/truth has the label 4 in row 7; those .* are 0 to 3' "$work/label.h5" "$scores"
-ok "a column that is too short" refuses 'columns of hit_table have [0-9]+, 9 and [0-9]+ rows' "$work/short.h5" "$scores"
+ok "a column that is too short" refuses 'hit_table/key has 9 rows, but hit_table/event_id has [0-9]+' "$work/short.h5" "$scores"
 ok "a column of another shape" refuses 'wide.h5: dataset hit_table/key is not of shape' "$work/wide.h5" "$scores"
 ok "scores of other events" refuses 'no hit of the events .* run, subrun, event or hit_id differ' "$work/other.h5" "$scores"
 ok "scores of other names" refuses 'not called track and em' "$made/unseen.h5" "$work/named.h5"
