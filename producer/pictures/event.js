@@ -5,7 +5,7 @@
 document.documentElement.classList.add("live");
 
 const facts = {}, column = {}, outputs = [], planes = [], tpcs = [], labels = [], statuses = [];
-const state = { tpc: 0, layer: "call", label: 0, charge: true, least: 0.5, pin: -1, hover: -1, box: null, walk: "worst", at: -1, output: 0, blink: 0 };
+const state = { value: 0.5, opacity: 0.7, cell: null, tpc: 0, layer: "call", label: 0, charge: true, least: 0.5, pin: -1, hover: -1, box: null, walk: "worst", at: -1, output: 0, blink: 0 };
 const view = { t0: 0, t1: 1, panels: [], width: 0, height: 0, ratio: 1 };
 const HELD = 255, LACKS = 255, MARGIN = { left: 52, right: 20, top: 20, bottom: 38, gap: 8 };
 const element = {};
@@ -28,7 +28,7 @@ async function take(source, name, kind) {
 async function read() {
   const source = document.getElementById("facts");
   Object.assign(facts, source.dataset);
-  for (const name of ["n", "ticks", "sigmoid", "least", "firstTick", "tickUs", "tickCm", "trigger"])
+  for (const name of ["window", "n", "ticks", "sigmoid", "least", "firstTick", "tickUs", "tickCm", "trigger"])
     facts[name] = name in source.dataset ? Number(source.dataset[name]) : NaN;
   facts.patch = source.dataset.patch.split(" ").map(Number);
   for (const one of source.querySelectorAll("i")) labels.push({ name: one.dataset.label, colour: one.dataset.colour });
@@ -51,8 +51,9 @@ async function read() {
     outputs.push({ name: "AB"[k], path: [facts.a, facts.b][k], status: await take(source, "status-" + k, Uint8Array), call: new Uint8Array(facts.n), best: null,
       score: await Promise.all(labels.map((label, l) => take(source, name + "-" + l, Float32Array))) });
   Object.assign(column, { score: outputs[0].score, status: outputs[0].status });
+  for (const plane of facts.image ? planes : []) await readImage(source, plane);
   state.least = facts.least;
-  state.layer = facts.n ? "call" : "charge";
+  state.layer = facts.image ? (hasCharge() ? "both" : "value") : facts.n ? "call" : "charge";
   state.label = facts.sigmoid < labels.length ? facts.sigmoid : 0;
 }
 
@@ -185,6 +186,7 @@ function repaint() {
 
 // The levels of a plane's still picture, wire by wire: the picture has wires across, from the left, and ticks upwards.
 async function loadCharge(plane) {
+  if (facts.image) return; // readImage has it
   const group = document.getElementById(plane.charge);
   plane.level = plane.level || null;
   if (!group || plane.level) return;
@@ -223,12 +225,13 @@ function cells(n, from, to, first, last, size) {
 }
 
 // Rows of pixels with the same wires are the same. The most of several wires is found cell by cell, then that of a pixel's cells.
-function drawCharge(pixel, width, height, panel, ticks = [view.t0, view.t1]) {
-  const plane = panel.plane, ny = plane.ny;
+// With an `opacity` it lies over what is there.
+function drawCharge(pixel, width, height, panel, ticks = [view.t0, view.t1], plane = panel.plane, map = theme.charge, opacity = 0) {
+  const ny = plane.ny;
   if (!plane.level) return;
   const across = (panel.w1 - panel.w0) / (plane.range[1] - plane.range[0]) * plane.nx / height;
   const pool = Math.max(0, Math.min(plane.pools.length - 1, Math.floor(Math.log2(across)))), { level, nx } = plane.pools[pool];
-  const last = plane.range[0] + (plane.range[1] - plane.range[0]) * nx * 2 ** pool / plane.nx, most = new Uint8Array(ny), map = theme.charge;
+  const last = plane.range[0] + (plane.range[1] - plane.range[0]) * nx * 2 ** pool / plane.nx, most = new Uint8Array(ny);
   const xs = cells(width, ticks[0], ticks[1], plane.range[2], plane.range[3], ny);
   const ys = cells(height, panel.w1, panel.w0, plane.range[0], last, nx);
   let x0 = 0, x1 = width, old0 = -1, old1 = -1; // pixels with a cell; wires of the row before
@@ -251,10 +254,99 @@ function drawCharge(pixel, width, height, panel, ticks = [view.t0, view.t1]) {
     for (let x = x0, to = from; x < x1; x++, to++) {
       let c = xs[x], v = most[c];
       while (++c < xs[x + 1]) if (most[c] > v) v = most[c];
-      pixel[to] = map[v];
+      if (!opacity) pixel[to] = map[v];
+      else if (v) pixel[to] = over(pixel[to], map[v], opacity);
     }
   }
 }
+
+// ---- images: values of a frame above the charge that the network saw -------------------------------------------------
+
+const hasCharge = () => planes.some((plane) => plane.seen);
+
+async function readImage(source, plane) {
+  const k = plane.charge.split("-")[1], [nx, ny] = [plane.wires, facts.ticks];
+  Object.assign(plane, { nx, ny, value: await take(source, "value-" + k, Float32Array) });
+  const seen = await take(source, "charge-" + k, Float32Array);
+  if (!seen.length) return;
+  const most = Float32Array.from(seen, Math.abs).filter(Boolean).sort().at(-1) || 1, level = new Uint8Array(nx * ny);
+  for (let i = 0; i < level.length; i++) level[i] = seen[i] && Math.max(1, Math.round(255 * Math.sqrt(Math.abs(seen[i]) / most)));
+  Object.assign(plane, { seen, level, pools: pooled(level, nx, ny), most: Number(most.toPrecision(3)) });
+}
+
+// What the values lie between; of a mask, whose largest is from 0.5 to 1, all that one may have.
+function spanOfValues() {
+  let from = Infinity, to = -Infinity;
+  for (const plane of planes)
+    for (const v of plane.value) {
+      if (v < from) from = v;
+      if (v > to) to = v;
+    }
+  return from < to && !(from >= 0 && to >= 0.5 && to <= 1) ? { from, to } : { from: 0, to: 1 };
+}
+
+// Levels of the values from the threshold on; what is below it, and held tiles, have none.
+function setValue(value) {
+  const { from, to } = facts.span;
+  state.value = Math.max(from, Math.min(to, Number(value) || 0));
+  element.slider.value = element.number.value = state.value;
+  for (const plane of planes) {
+    const level = new Uint8Array(plane.nx * plane.ny), scale = 254 / (to - from);
+    plane.above = plane.known = plane.inside = plane.all = 0;
+    for (let i = 0; i < level.length; i++) {
+      const v = plane.value[i], charge = plane.seen ? Math.abs(plane.seen[i]) : 0;
+      plane.all += charge;
+      plane.known += v === v;
+      if (!(v >= state.value)) continue;
+      level[i] = 1 + Math.round((v - from) * scale);
+      plane.above++;
+      plane.inside += charge;
+    }
+    plane.mask = { nx: plane.nx, ny: plane.ny, range: plane.range, level, pools: pooled(level, plane.nx, plane.ny) };
+  }
+  cellTable();
+  tell();
+  ask();
+}
+
+function cellTable() {
+  const rows = tpcs[state.tpc].planes.filter((p) => p.mask).map((p) => [nameOf(p), count(p.above), share(p.above, p.known), ...(p.seen ? [share(p.inside, p.all)] : [])]);
+  element.rates.replaceChildren(table(["plane", "cells", "share", ...(hasCharge() ? ["charge"] : [])], rows,
+    "Cells with " + facts.image + " from " + digits(state.value) + (hasCharge() ? ", and the share of the plane's charge in them" : "")));
+}
+
+function cellAt(panel, x, y) {
+  const wire = Math.floor(panel.w1 - (y - panel.y) / panel.height * (panel.w1 - panel.w0)), plane = panel.plane;
+  const bin = Math.floor(view.t0 + (x - panel.x) / panel.width * (view.t1 - view.t0));
+  return wire >= 0 && wire < plane.wires && bin >= 0 && bin < facts.ticks ? { plane, wire, bin } : null;
+}
+
+function hoverCell(cell) {
+  const old = state.cell;
+  if (old === cell || (old && cell && old.plane === cell.plane && old.wire === cell.wire && old.bin === cell.bin)) return;
+  state.cell = cell;
+  tell();
+  ask("marks");
+}
+
+function tellCell() {
+  const told = element.hit, { plane, wire, bin } = state.cell || {};
+  if (!plane) {
+    told.replaceChildren(node("p", { class: "faint" }, "Point at a cell to read its values."));
+    return;
+  }
+  const at = wire * plane.ny + bin, v = plane.value[at], first = facts.window * bin;
+  told.replaceChildren(node("p", { id: "position" }, "TPC " + plane.tpc + ", " + nameOf(plane) + ", wire " + wire + ", drift bin " + bin + " (ticks " + first + " to " +
+    (first + facts.window - 1) + ")"), node("p", { id: "value" }, facts.image + ": " + (v === v ? digits(v) + (v >= state.value ? "" : ", below the threshold") : "none, its tile is held")));
+  if (plane.seen) told.append(node("p", { id: "charge" }, "charge: " + digits(plane.seen[at]) + " ADC" + (facts.window > 1 ? ", the largest of these ticks" : "")));
+}
+
+// Lays the mask's colour over a pixel, as opaque as chosen.
+const over = (below, above, share) => {
+  let pixel = 0xff000000;
+  for (let k = 0; k < 24; k += 8) pixel |= Math.round((below >> k & 255) * (1 - share) + (above >> k & 255) * share) << k;
+  return pixel >>> 0;
+};
 
 // ---- frames ----------------------------------------------------------------------------------------------------------
 
@@ -366,13 +458,15 @@ function draw() {
   view.panels.forEach((panel, k) => {
     const width = Math.max(1, Math.round(panel.width * view.ratio)), height = Math.max(1, Math.round(panel.height * view.ratio));
     if (!panel.image || panel.image.width !== width || panel.image.height !== height) panel.image = context.createImageData(width, height);
-    const pixel = new Uint32Array(panel.image.data.buffer), hasCharge = state.charge || state.layer === "charge";
-    const what = [width, height, view.t0, view.t1, panel.w0, panel.w1, dark, hasCharge && panel.plane.most].join();
+    const pixel = new Uint32Array(panel.image.data.buffer), isBelow = state.layer !== "value" && (state.charge || state.layer === "charge");
+    const mask = state.layer === "charge" ? null : panel.plane.mask;
+    const what = [width, height, view.t0, view.t1, panel.w0, panel.w1, dark, isBelow && panel.plane.most, mask ? state.value : "", state.opacity].join();
     if (panel.what !== what) { // else the charge below is that of the last frame
       panel.what = what;
       if (!panel.under || panel.under.length !== pixel.length) panel.under = new Uint32Array(pixel.length);
       panel.under.fill(theme.paper);
-      if (hasCharge) drawCharge(panel.under, width, height, panel);
+      if (isBelow) drawCharge(panel.under, width, height, panel);
+      if (mask) drawCharge(panel.under, width, height, panel, undefined, mask, theme.score, state.layer === "value" ? 1 : state.opacity);
     }
     pixel.set(panel.under);
     drawHits(pixel, width, height, panel);
@@ -414,6 +508,14 @@ function mark() {
       const x = place(panel, shown).x; // the same time in the other views
       context.setLineDash([2, 4]);
       context.strokeRect(x, panel.y - 2, 0, panel.height + 4);
+      context.setLineDash([]);
+    }
+    if (state.cell) {
+      const { plane, wire, bin } = state.cell, is = plane === panel.plane;
+      const a = toScreen(panel, bin, is ? wire + 1 : panel.w1), b = toScreen(panel, bin + 1, is ? wire : panel.w0);
+      context.strokeStyle = is ? ink : dark ? "#ffffff70" : "#00000050";
+      context.setLineDash(is ? [] : [2, 4]);
+      context.strokeRect(a.x - 1, a.y - 1, is ? b.x - a.x + 2 : 0, b.y - a.y + 2);
       context.setLineDash([]);
     }
     if (state.box && state.box.panel.plane === panel.plane) {
@@ -480,6 +582,7 @@ function chooseTpc(k) {
   layOut();
   home();
   for (const plane of tpcs[state.tpc].planes) loadCharge(plane);
+  if (facts.image) cellTable();
   legend();
   tell();
 }
@@ -553,6 +656,10 @@ function position(i) {
 
 function tell() {
   const i = state.hover >= 0 ? state.hover : state.pin, told = element.hit;
+  if (facts.image) {
+    tellCell();
+    return;
+  }
   told.replaceChildren();
   element.patchBox.classList.toggle("hidden", i < 0 || !planeOf(i) || !planeOf(i).level);
   if (i < 0) {
@@ -616,8 +723,10 @@ function legend() {
     parts.push(node("span", {}, keyOf(HELD), column.status.includes(LACKS) ? "held, or not in " + outputs[state.output].name : "held"));
   if (isPair()) parts.unshift(node("strong", { id: "output" }, outputs[state.output].name + ": " + outputs[state.output].path));
   const most = tpcs.length ? tpcs[state.tpc].planes.map((p) => p.most).filter(Boolean) : [];
-  if (most.length && (state.charge || state.layer === "charge"))
-    parts.push(ramp(theme.charge, facts.n ? "charge 0" : "value 0", most.join(", ") + (facts.n ? " ADC" : "") + (most.length > 1 ? " (by plane)" : "")));
+  if (facts.image && state.layer !== "charge") parts.push(ramp(theme.score, facts.image + " " + digits(facts.span.from), digits(facts.span.to)));
+  if (facts.without) parts.push(node("span", {}, "Without charge: " + facts.without));
+  if (most.length && state.layer !== "value" && (state.charge || state.layer === "charge"))
+    parts.push(ramp(theme.charge, "charge 0", most.join(", ") + " ADC" + (most.length > 1 ? " (by plane)" : "")));
   told.replaceChildren(...parts);
 }
 
@@ -784,13 +893,18 @@ function onDown(event) {
   if (!panel || event.button > 0) return;
   element.stage.setPointerCapture(event.pointerId);
   pointers.set(event.pointerId, at);
-  drag = { panel, from: at, moved: false, select: event.shiftKey || element.select.getAttribute("aria-pressed") === "true" };
+  drag = { panel, from: at, moved: false, select: !facts.image && (event.shiftKey || element.select.getAttribute("aria-pressed") === "true") };
 }
 
 function onMove(event) {
   const at = local(event), last = pointers.get(event.pointerId);
   if (!last) {
-    const panel = panelAt(at.x, at.y), i = panel ? hitAt(panel, at.x, at.y, 9) : -1;
+    const panel = panelAt(at.x, at.y);
+    if (facts.image) {
+      hoverCell(panel ? cellAt(panel, at.x, at.y) : null);
+      return;
+    }
+    const i = panel ? hitAt(panel, at.x, at.y, 9) : -1;
     if (i !== state.hover) {
       state.hover = i;
       tell();
@@ -822,7 +936,8 @@ function onUp(event) {
   const { panel, moved, select } = drag, at = local(event);
   drag = null;
   if (moved && select && state.box) tellBox();
-  if (!moved && event.type === "pointerup") {
+  if (!moved && facts.image) hoverCell(cellAt(panel, at.x, at.y));
+  else if (!moved && event.type === "pointerup") {
     const i = hitAt(panel, at.x, at.y, event.pointerType === "touch" ? 18 : 9);
     pin(i === state.pin ? -1 : i);
   }
@@ -841,9 +956,9 @@ const KEYS = {
   ArrowUp: () => each((p) => pan(p, 0, p.height / 5)), ArrowDown: () => each((p) => pan(p, 0, -p.height / 5)),
   "+": () => each((p, k) => zoom(p, p.x + p.width / 2, p.y + p.height / 2, k ? 1 : 0.75, 0.75)),
   "-": () => each((p, k) => zoom(p, p.x + p.width / 2, p.y + p.height / 2, k ? 1 : 4 / 3, 4 / 3)),
-  "0": home, n: () => walk(1), p: () => walk(-1), "]": () => chooseTpc(state.tpc + 1), "[": () => chooseTpc(state.tpc - 1),
+  "0": home, n: () => facts.n && walk(1), p: () => facts.n && walk(-1), "]": () => chooseTpc(state.tpc + 1), "[": () => chooseTpc(state.tpc - 1),
   l: () => { const all = [...element.layers.children].map((b) => b.dataset.layer); setLayer(all[(all.indexOf(state.layer) + 1) % all.length]); },
-  b: () => isPair() && setOutput(1 - state.output), c: () => element.charge.click(), Escape: () => { state.box = null; element.box.replaceChildren(); pin(-1); },
+  b: () => isPair() && setOutput(1 - state.output), c: () => facts.n && element.charge.click(), Escape: () => { state.box = null; element.box.replaceChildren(); pin(-1); },
 };
 KEYS["="] = KEYS["+"];
 const each = (what) => view.panels.forEach(what);
@@ -859,7 +974,7 @@ function onKey(event) {
 // ---- the page --------------------------------------------------------------------------------------------------------
 
 function build() {
-  const layers = [["call", "call"], ["score", "score"], ...(column.truth ? [["truth", "truth"], ["wrong", "wrong only"]] : []),
+  const layers = facts.image ? [["both", "both"], ["value", facts.image], ["charge", "charge"]].slice(hasCharge() ? 0 : 1, hasCharge() ? 3 : 2) : [["call", "call"], ["score", "score"], ...(column.truth ? [["truth", "truth"], ["wrong", "wrong only"]] : []),
     ...(isPair() ? [["differs", "differs"]] : []), ["charge", "charge"]];
   element.tpc = node("select", { id: "tpc", onchange: (e) => chooseTpc(Number(e.target.value)) }, ...tpcs.map((t, k) =>
     node("option", { value: k }, (t.cryostat ? "cryostat " + t.cryostat + ", " : "") + "TPC " + t.tpc + (facts.n ? ": " + count(t.hits) : ""))));
@@ -872,8 +987,10 @@ function build() {
     ...labels.map((label, k) => node("option", { value: k }, label.name)));
   element.label.value = state.label;
   element.charge = node("input", { type: "checkbox", id: "under", checked: "", onchange: (e) => { state.charge = e.target.checked; legend(); ask(); } });
-  element.slider = node("input", { type: "range", min: 0, max: 1, step: 0.01, "aria-label": "threshold", oninput: (e) => setLeast(e.target.value) });
-  element.number = node("input", { type: "number", min: 0, max: 1, step: "any", id: "least", onchange: (e) => setLeast(e.target.value) });
+  const { from, to } = facts.span || { from: 0, to: 1 }, setThreshold = (e) => (facts.image ? setValue : setLeast)(e.target.value);
+  element.slider = node("input", { type: "range", min: from, max: to, step: (to - from) / 100, "aria-label": "threshold", oninput: setThreshold });
+  element.number = node("input", { type: "number", min: from, max: to, step: "any", id: "least", onchange: setThreshold });
+  element.opacity = node("input", { type: "range", min: 0.05, max: 1, step: 0.05, value: state.opacity, id: "opacity", oninput: (e) => { state.opacity = Number(e.target.value); ask(); } });
   element.select = node("button", { type: "button", "aria-pressed": "false", onclick: (e) =>
     e.target.setAttribute("aria-pressed", e.target.getAttribute("aria-pressed") !== "true") }, "select");
   element.walks = node("select", { "aria-label": "walk through", onchange: (e) => { state.walk = e.target.value; element.walked.textContent = ""; } },
@@ -882,7 +999,8 @@ function build() {
   element.canvas = node("canvas");
   element.over = node("canvas");
   element.stage = node("div", { id: "stage", tabindex: 0, role: "img",
-    "aria-label": "The planes of a TPC, ticks across, wires upwards, with charge and hits. Keys: arrows, plus, minus, 0, n, p, brackets." }, element.canvas, element.over);
+    "aria-label": "The planes of a TPC, " + (facts.image ? "drift bins across, wires upwards, with charge and " + facts.image + ". Keys: arrows, plus, minus, 0, brackets, l." :
+      "ticks across, wires upwards, with charge and hits. Keys: arrows, plus, minus, 0, n, p, brackets.") }, element.canvas, element.over);
   element.hit = node("div");
   element.said = node("p", { class: "unseen", role: "status" });
   element.patch = node("canvas", { id: "patch", "aria-hidden": "true" });
@@ -895,6 +1013,9 @@ function build() {
   const bar = node("div", { class: "bar" }, node("span", {}, node("label", { for: "tpc" }, facts.n ? facts.rows + " of" : "show"), element.tpc,
     node("button", { type: "button", onclick: home }, "all of it")));
   if (facts.n) bar.append(element.layers, element.label, node("span", {}, element.charge, node("label", { for: "under" }, "charge below")));
+  if (facts.image)
+    bar.append(element.layers, node("span", {}, node("label", { for: "least" }, facts.image + " from"), element.slider, element.number),
+      node("span", {}, node("label", { for: "opacity" }, "opacity"), element.opacity));
   if (facts.n && isPair()) bar.append(element.outputs, element.blink);
   if (facts.n && hasCut) bar.append(node("span", {}, node("label", { for: "least" }, labels[facts.sigmoid].name + " from"), element.slider, element.number));
   if (facts.n) bar.append(node("span", {}, element.walks, node("button", { type: "button", "aria-label": "the one before", onclick: () => walk(-1) }, "\u25c0 p"),
@@ -902,20 +1023,22 @@ function build() {
   const aside = node("aside", { "aria-label": "hit and event" });
   if (facts.n) aside.append(node("h2", {}, "Hit"), element.hit, element.patchBox, element.box, node("h2", {}, "Event"), element.rates,
     element.rule);
+  if (facts.image) aside.append(node("h2", {}, "Cell"), element.hit, node("h2", {}, "Event"), element.rates);
   aside.append(element.said, help());
-  document.documentElement.classList.toggle("bare", !facts.n);
+  document.documentElement.classList.toggle("bare", !facts.n && !facts.image);
   document.getElementById("still").before(node("div", { id: "live" }, bar, node("div", {}, element.legend, element.stage), aside));
 }
 
 function help() {
-  const lines = [["wheel, pinch, + -", "zoom; with Shift ticks alone, with Alt wires"], ["drag, arrows", "move"], ["Shift and drag", "select hits"],
-    ["0", "all of the planes"], ["n p", "walk through the list"], ["[ ]", "the TPC before, the next"], ["l", "next layer"], ...(isPair() ? [["b", "the other output"]] : []), ["c", "charge below"], ["Esc", "nothing pinned"]];
+  const lines = [["wheel, pinch, + -", "zoom; with Shift ticks alone, with Alt wires"], ["drag, arrows", "move"], ...(facts.n ? [["Shift and drag", "select hits"],
+    ["n p", "walk through the list"], ["c", "charge below"], ["Esc", "nothing pinned"]] : []), ["0", "all of the planes"], ["[ ]", "the TPC before, the next"], ["l", "next layer"], ...(isPair() ? [["b", "the other output"]] : [])];
   return node("details", {}, node("summary", {}, "Keys"), node("table", {}, node("caption", {}, "Keys and gestures"), node("tbody", {}, ...lines.map(([key, text]) =>
     node("tr", {}, node("th", { scope: "row" }, node("kbd", {}, key)), node("td", {}, text))))));
 }
 
 async function start() {
   await read();
+  if (facts.image) facts.span = spanOfValues();
   if (!tpcs.length) throw new Error("no planes");
   paint = new Uint32Array(facts.n);
   Object.assign(ordered, { tick: new Float64Array(facts.n), wire: new Float32Array(facts.n), colour: new Uint32Array(facts.n) });
@@ -930,6 +1053,7 @@ async function start() {
   state.walk = isPair() ? "differs" : column.truth ? "worst" : "unsure";
   element.walks.value = state.walk;
   if (facts.n) setLeast(state.least);
+  if (facts.image) setValue((facts.span.from + facts.span.to) / 2);
   setLayer(state.layer);
   if (rowOfHit >= 0) pin(rowOfHit, "go");
   follow();
@@ -939,7 +1063,9 @@ async function start() {
   stage.addEventListener("pointermove", onMove);
   stage.addEventListener("pointerup", onUp);
   stage.addEventListener("pointercancel", onUp);
-  stage.addEventListener("pointerleave", () => { if (!pointers.size && state.hover >= 0) { state.hover = -1; tell(); ask("marks"); } });
+  stage.addEventListener("pointerleave", () => {
+    if (facts.image && !pointers.size) hoverCell(null);
+    if (!pointers.size && state.hover >= 0) { state.hover = -1; tell(); ask("marks"); } });
   stage.addEventListener("wheel", onWheel, { passive: false });
   document.addEventListener("keydown", onKey);
   addEventListener("hashchange", follow);

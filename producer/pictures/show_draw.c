@@ -323,6 +323,10 @@ static wm_fault_t write_head (const wm_show_t *show, FILE *out, wm_error_t *erro
         fputs ("</tr><tr><th>Input</th>", out);
         wm_page_put (out, "td", "%s", show->input);
     }
+    if (*show->without) {
+        fputs ("</tr><tr><th>Charge</th>", out);
+        wm_page_put (out, "td", "not on this page: %s", show->without);
+    }
     fputs ("</tr><tr><th>Model (SHA-256)</th>", out);
     wm_page_put (out, "td", "%s", show->model);
     if (!is_image (show)) {

@@ -298,6 +298,9 @@ wm_fault_t wm_show_read (wm_show_t *self, wm_error_t *error)
     wm_produce_confine_reader (file, n);
     wm_h5_init ();
     wm_fault_t fault = read_scores (self, error);
+    if (!fault && self->spec.result == WM_RESULT_IMAGE && *self->input &&
+        self->kind == WM_SHOW_HTML)
+        wm_show_charge (self);
     if (fault || self->spec.result == WM_RESULT_IMAGE)
         return fault;
     fault = open_input (self, error);
@@ -326,7 +329,7 @@ static int make_picture (void *arg, FILE *out)
 /* ---- options --------------------------------------------------------------------------------- */
 
 /* The first child: which input an output was made of, its planes, their map, and how they were
-   joined, a line each.  */
+   joined, and whether it has images, which are drawn without: a line each.  */
 static int read_origin (void *arg, FILE *out)
 {
     static const char *const names[] = { "input", "planes", "channels", "joined" };
@@ -335,8 +338,7 @@ static int read_origin (void *arg, FILE *out)
     wm_error_t error;
     wm_produce_confine_reader (&self->path, 1);
     wm_h5_init ();
-    if (wm_compare_images_are (self->path))
-        return WM_EXIT_OK; /* they are drawn without */
+    const bool is_image = wm_compare_images_are (self->path);
     wm_h5_t *file = wm_h5_open (self->path, &error);
     if (!file) {
         wm_log_sanitize (error.text);
@@ -347,12 +349,13 @@ static int read_origin (void *arg, FILE *out)
     for (int i = 0; i < 4 && is_ours; i++)
         fprintf (out, "%s\n", wm_h5_text (file, names[i], text, sizeof text) ? text : "");
     wm_h5_close (&file);
-    if (!is_ours && !*self->input)
+    fputs (is_ours && is_image ? "image\n" : "", out);
+    if (!is_ours && !*self->input && !is_image)
         fprintf (stderr,
                  "wiremill show: %s states no input: it is no output of wiremill (*.scores.h5), or "
                  "one of an early release; name the input by --input\n",
                  self->path);
-    return is_ours || *self->input ? WM_EXIT_OK : WM_EXIT_INPUT;
+    return is_ours || *self->input || is_image ? WM_EXIT_OK : WM_EXIT_INPUT;
 }
 
 /* What an output records of how hits and planes were joined, "hit_table/time read in us, ticks of
@@ -386,18 +389,42 @@ static bool is_here (const wm_show_t *self, const char *what, const char *path, 
     return false;
 }
 
+/* Images need no input, but a page shows the charge below them if it is there.  */
+static void find_charge (wm_show_t *self, const char *input, const char *channels)
+{
+    if (!*self->input)
+        snprintf (self->input, sizeof self->input, "%s", input);
+    if (!self->pair.channels && *channels) {
+        snprintf (self->channels, sizeof self->channels, "%s", channels);
+        self->pair.channels = self->channels;
+    }
+    const char *const file[] = { self->input, self->pair.channels };
+    for (int i = 0; i < 2 && *self->input; i++)
+        if (file[i] && access (file[i], R_OK)) {
+            snprintf (self->without, sizeof self->without, "%.4000s: %s", file[i],
+                      strerror (errno));
+            *self->input = 0;
+            self->pair.channels = NULL;
+        }
+}
+
 /* What the command line does not name is as the output states it.  */
 static int find_origin (wm_show_t *self, const wm_args_t *args)
 {
-    char text[4 * WM_PINS_BYTES_MAX], *next = text, *line[4];
+    char text[4 * WM_PINS_BYTES_MAX + 8], *next = text, *line[5];
     if (wm_args_text (args, "input"))
         snprintf (self->input, sizeof self->input, "%s", wm_args_text (args, "input"));
     const int code = wm_render_process_text ("show", read_origin, self, text, sizeof text);
     if (code)
         return code;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         line[i] = strsep (&next, "\n");
         line[i] = line[i] ? line[i] : "";
+    }
+    if (*line[4]) {
+        take_joined (self, line[3]);
+        find_charge (self, line[0], line[2]);
+        return WM_EXIT_OK;
     }
     if (!*self->input)
         snprintf (self->input, sizeof self->input, "%s", line[0]);

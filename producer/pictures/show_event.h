@@ -39,9 +39,11 @@ typedef struct {
     int32_t *truth; /* (scores.n_row), or NULL; a label's place, -1: none of them */
     wm_reader_t *reader;
     wm_event_t event;
-    wm_scores_t other; /* rows of `against` */
-    uint32_t *match;   /* (scores.n_row) rows of `other` of the same hits, UINT32_MAX: none */
-    uint32_t hit;      /* of the event; UINT32_MAX: none asked for */
+    wm_event_t charge;            /* of images, what the network saw; no planes: not there */
+    char without[PATH_MAX + 200]; /* why */
+    wm_scores_t other;            /* rows of `against` */
+    uint32_t *match; /* (scores.n_row) rows of `other` of the same hits, UINT32_MAX: none */
+    uint32_t hit;    /* of the event; UINT32_MAX: none asked for */
 } wm_show_t;
 
 /* The picture of an output; the exit code.  */
@@ -50,6 +52,9 @@ int wm_show_picture (const wm_args_t *args, const char *path);
 /* Reads a frame of an output with images as the event. WM_EBATCH: there is none, or it is damaged;
    WM_EUSAGE: it has no such event, or no hits, which were asked for.  */
 wm_fault_t wm_show_image (wm_show_t *show, wm_h5_t *file, wm_error_t *error);
+
+/* Reads the charge of that event, for pages of images; else self->without has the reason.  */
+void wm_show_charge (wm_show_t *self);
 
 /* Gives up what reading needs not, and reads scores, input, truth and the event. In a process that
    ends then: nothing is freed. WM_EBATCH: a file cannot be read, or has nothing to draw.  */

@@ -129,6 +129,30 @@ static wm_fault_t frame_read (const frame_t *self, wm_event_t *event, wm_error_t
     return fault;
 }
 
+void wm_show_charge (wm_show_t *self)
+{
+    wm_error_t error;
+    const wm_event_t *event = &self->event;
+    self->reader = self->pair.channels ? wm_reader_open_frames (self->input, self->pair.channels,
+                                                                self->pedestal, &self->spec, &error)
+                                       : wm_reader_open (self->input, &self->spec, &error);
+    wm_fault_t fault = self->reader ? WM_OK : error.fault;
+    const uint32_t n = self->reader ? wm_reader_n_event (self->reader) : 0;
+    bool is_found = false;
+    for (uint32_t i = 0; i < n && !fault && !is_found; i++) {
+        fault = wm_reader_event (self->reader, i, &self->charge, &error);
+        is_found = !fault && self->charge.run == event->run &&
+                   self->charge.subrun == event->subrun && self->charge.event == event->event;
+    }
+    if (fault)
+        snprintf (self->without, sizeof self->without, "%s", error.text);
+    else if (!is_found)
+        snprintf (self->without, sizeof self->without, "%.300s does not have the event",
+                  self->input);
+    if (fault || !is_found)
+        wm_event_reset (&self->charge);
+}
+
 wm_fault_t wm_show_image (wm_show_t *show, wm_h5_t *file, wm_error_t *error)
 {
     frame_t frame = { .show = show, .file = file };

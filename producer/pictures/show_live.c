@@ -66,9 +66,9 @@ static void columns_free (columns_t *self)
     free (self->packed);
 }
 
-static wm_fault_t columns_new (columns_t *self, wm_error_t *error)
+static wm_fault_t columns_new (columns_t *self, size_t n, wm_error_t *error)
 {
-    const size_t bytes = WIDTH_MAX * (self->n + (size_t) 1);
+    const size_t bytes = WIDTH_MAX * (n + 1);
     self->compressor = libdeflate_alloc_compressor (LEVEL);
     self->packed_max =
         self->compressor ? libdeflate_zlib_compress_bound (self->compressor, bytes) : 0;
@@ -77,14 +77,13 @@ static wm_fault_t columns_new (columns_t *self, wm_error_t *error)
     self->packed = malloc (self->packed_max);
     return self->compressor && self->value && self->plain && self->packed
                ? WM_OK
-               : wm_fault (error, WM_EHOST, "out of memory for %u hits", self->n);
+               : wm_fault (error, WM_EHOST, "out of memory for columns of %zu numbers", n);
 }
 
-/* Writes what is in `value`, numbers of so many bytes.  */
-static void write_array (columns_t *self, const char *name, uint32_t k, size_t width)
+/* Writes what is in `value`, n numbers of so many bytes.  */
+static void write_numbers (columns_t *self, const char *name, uint32_t k, size_t width, size_t n)
 {
     const uint8_t *value = self->value;
-    const size_t n = self->n;
     for (size_t b = 0; b < width; b++)
         for (size_t i = 0; i < n; i++)
             self->plain[b * n + i] = value[i * width + b];
@@ -93,6 +92,11 @@ static void write_array (columns_t *self, const char *name, uint32_t k, size_t w
                    libdeflate_zlib_compress (self->compressor, self->plain, n * width, self->packed,
                                              self->packed_max));
     fputs ("</script>\n", self->out);
+}
+
+static void write_array (columns_t *self, const char *name, uint32_t k, size_t width)
+{
+    write_numbers (self, name, k, width, self->n);
 }
 
 /* ---- facts ----------------------------------------------------------------------------------- */
@@ -127,6 +131,11 @@ static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
         put (out, "b", show->against);
         fprintf (out, " data-extra=\"%u\"", count_extra (show));
     }
+    if (show->spec.result == WM_RESULT_IMAGE) {
+        put (out, "image", show->spec.table);
+        put (out, "without", show->without);
+        fprintf (out, " data-window=\"%u\"", show->spec.drift_window);
+    }
     put (out, "file", slash ? slash + 1 : show->path);
     put (out, "hit", mark);
     put_number (out, "least", show->call.least);
@@ -150,12 +159,22 @@ static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
     }
 }
 
+/* Hits have all planes, since a link may lead to any; images those that are asked for.  */
+static bool is_wanted (const wm_show_t *show, uint32_t p)
+{
+    const wm_event_plane_t *plane = &show->event.plane[p];
+    return !plane->channel && (show->spec.result != WM_RESULT_IMAGE ||
+                               ((show->cryostat < 0 || show->cryostat == plane->cryostat) &&
+                                (show->tpc < 0 || show->tpc == plane->tpc) &&
+                                (show->plane < 0 || show->plane == plane->plane)));
+}
+
 /* The planes, whose hits are first .. first+count-1 of the columns.  */
 static void write_planes (const wm_show_t *show, const uint32_t *first, FILE *out)
 {
     for (uint32_t p = 0; p < show->event.n_plane; p++) {
         const wm_event_plane_t *plane = &show->event.plane[p];
-        if (plane->channel)
+        if (!is_wanted (show, p))
             continue;
         fprintf (out,
                  "<b data-cryostat=\"%d\" data-tpc=\"%d\" data-plane=\"%d\" data-wires=\"%u\" "
@@ -253,6 +272,70 @@ static void write_other (columns_t *self)
     }
 }
 
+/* ---- images ---------------------------------------------------------------------------------- */
+
+/* Puts a plane of an event (n_wire, n_bin) into `cell`; of several ticks of a bin the value that is
+   farthest from 0.  */
+static void plane_fill (const wm_event_t *event, uint32_t p, uint32_t window, float *cell,
+                        uint32_t n_wire, uint32_t n_bin)
+{
+    for (uint32_t r = 0; r < event->plane[p].roi_count; r++) {
+        const wm_roi_t *roi = &event->roi[event->plane[p].roi_first + r];
+        for (uint32_t i = 0; i < roi->count && roi->wire < n_wire; i++) {
+            const uint32_t bin = (roi->tick + i) / window;
+            const float value = event->sample[roi->value + i];
+            float *to = bin < n_bin ? &cell[(size_t) roi->wire * n_bin + bin] : NULL;
+            if (to && (window == 1 || fabsf (value) > fabsf (*to)))
+                *to = value;
+        }
+    }
+}
+
+/* Values of a plane's cells, and the charge that the network saw there.  */
+static void write_image (columns_t *self, uint32_t p)
+{
+    const wm_show_t *show = self->show;
+    const wm_event_plane_t *plane = &show->event.plane[p];
+    const size_t n = (size_t) plane->n_wire * show->event.n_tick;
+    float *cell = self->value;
+    for (size_t i = 0; i < n; i++)
+        cell[i] = NAN;
+    plane_fill (&show->event, p, 1, cell, plane->n_wire, show->event.n_tick);
+    write_numbers (self, "value", p, sizeof *cell, n);
+    const uint32_t of = wm_event_plane (&show->charge, plane->cryostat, plane->tpc, plane->plane);
+    if (of == UINT32_MAX)
+        return;
+    memset (cell, 0, n * sizeof *cell);
+    plane_fill (&show->charge, of, show->spec.drift_window, cell, plane->n_wire,
+                show->event.n_tick);
+    write_numbers (self, "charge", p, sizeof *cell, n);
+}
+
+static wm_fault_t write_images (const wm_show_t *show, FILE *out, wm_error_t *error)
+{
+    columns_t columns = { .show = show, .out = out };
+    uint32_t *first = calloc (show->event.n_plane + 2ul, sizeof *first);
+    size_t most = 0;
+    for (uint32_t p = 0; p < show->event.n_plane; p++)
+        if (show->event.plane[p].n_wire > most)
+            most = show->event.plane[p].n_wire;
+    wm_fault_t fault = first ? columns_new (&columns, most * show->event.n_tick, error)
+                             : wm_fault (error, WM_EHOST, "out of memory for planes");
+    if (!fault) {
+        write_facts (show, 0, out);
+        write_planes (show, first, out);
+        for (uint32_t p = 0; p < show->event.n_plane; p++)
+            if (is_wanted (show, p))
+                write_image (&columns, p);
+        fputs ("</div>\n", out);
+    }
+    columns_free (&columns);
+    free (first);
+    return fault;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
 static void write_all (columns_t *self, const uint32_t *first)
 {
     const wm_show_t *show = self->show;
@@ -273,13 +356,15 @@ static void write_all (columns_t *self, const uint32_t *first)
 
 wm_fault_t wm_show_live (const wm_show_t *show, FILE *out, wm_error_t *error)
 {
+    if (show->spec.result == WM_RESULT_IMAGE)
+        return write_images (show, out, error);
     const size_t n_first = show->event.n_plane + 2ul;
     columns_t columns = { .show = show, .n = show->event.n_hit, .out = out };
     uint32_t *first = calloc (2 * n_first, sizeof *first),
              *order = malloc ((columns.n + (size_t) 1) * sizeof *order);
-    wm_fault_t fault = first && order ? columns_new (&columns, error)
-                                      : wm_fault (error, WM_EHOST, "out of memory for %u hits",
-                                                  columns.n);
+    wm_fault_t fault = first && order
+                           ? columns_new (&columns, columns.n, error)
+                           : wm_fault (error, WM_EHOST, "out of memory for %u hits", columns.n);
     if (!fault) {
         sort_hits (show, first, order, columns.value, first + n_first);
         columns.order = order;

@@ -187,6 +187,63 @@ print("true element.legend.textContent.includes('held, or not in B') && csv([%d]
 print("true setBlink() || state.blink !== 0\nuntil state.output === 0\nuntil state.output === 1\ntrue setBlink() || state.blink === 0")
 print("quiet")
 PYTHON
+cat >"$work/cells.py" <<'PYTHON'
+"""cells.py - SCORES PAGE [no]: the page of an image's event has its values and its charge; steps for browser.py with what it must show"""
+import base64, re, sys, zlib
+import h5py, numpy as np
+sys.path.insert(0, "tests/e2e")
+import image
+
+scores, path = sys.argv[1:3]
+page = open(path, encoding="utf-8").read()
+n_bin = image.TICKS // image.WINDOW
+
+def column(name):
+    found = re.search(r'data-name="%s">([^<]*)<' % name, page)
+    plain = found and zlib.decompress(base64.b64decode(found[1], validate=True))
+    return found and np.frombuffer(np.frombuffer(plain, "u1").reshape(4, -1).T.tobytes(), "<f4").reshape(-1, n_bin)
+
+first = np.cumsum([0] + list(image.PLANES.values()))
+with h5py.File(scores) as f:
+    frame = f["5/frame_dnnroi"][:]
+value, charge, seen = [], [], image.images()
+wire = np.flatnonzero(seen[5, 0].any(1))[0]
+seen[5, 0][wire, np.flatnonzero(seen[5, 0][wire])[0] + 5] = 0  # the sample that is NaN in the file
+for p in image.PLANES:
+    value.append(column("value-%d" % p))
+    assert (value[p].view("<u4") == frame[first[p]:first[p + 1]].view("<u4")).all()
+    ticks = seen[5, p].reshape(-1, n_bin, image.WINDOW)
+    charge.append(np.take_along_axis(ticks, np.abs(ticks).argmax(2)[:, :, None], 2)[:, :, 0])
+    got = column("charge-%d" % p)
+    assert got is None if len(sys.argv) > 3 else (got == charge[p]).all(), p
+print("until view.panels.length === 3\nquiet")
+if len(sys.argv) > 3:
+    print("true element.legend.textContent.includes('Without charge: ') && !hasCharge() && state.layer === 'value'")
+    sys.exit()
+finite = np.concatenate([v[np.isfinite(v)] for v in value])
+for least in np.float32(np.quantile(finite, [0.2, 0.5, 0.9])):
+    print("true setValue(%r) || true" % float(least))
+    for p, (v, c) in enumerate(zip(value, charge)):
+        above, c = np.nan_to_num(v, nan=-1) >= least, np.abs(c).astype(float)
+        print("true [...element.rates.querySelectorAll('tbody tr')][%d].textContent === '%s' + count(%d) + share(%d, %d) + share(%r, %r)"
+              % (p, "plane %d (%s)" % (p, "UVW"[p]), above.sum(), above.sum(), np.isfinite(v).sum(), float(c[above].sum()), float(c.sum())))
+print("true !!(window.middle = (k, w, b) => { const p = view.panels[k], box = element.stage.getBoundingClientRect(), at = toScreen(p, b + 0.5, w + 0.5); return [at.x + box.left, at.y + box.top, at.x - p.x, at.y - p.y]; })")
+print("true !!(window.pixel = (k, w, b) => { draw(); const { image } = view.panels[k], [, , x, y] = middle(k, w, b); return new Uint32Array(image.data.buffer)[Math.floor(y * view.ratio) * image.width + Math.floor(x * view.ratio)]; })")
+held = np.argwhere(np.isnan(value[1]))
+places = [(1, *np.argwhere(value[1] >= least)[3]), (1, *np.argwhere(value[1] < least)[5])] + [(2, *np.argwhere(charge[2] > 0)[7])] + ([(1, *held[0])] if len(held) else [])
+for p, wire, bin in places:
+    v = value[p][wire, bin]
+    print("move middle(%d,%d,%d)[0] middle(%d,%d,%d)[1]" % (p, wire, bin, p, wire, bin))
+    print("until document.querySelector('#position')?.textContent === 'TPC 0, plane %d (%s), wire %d, drift bin %d (ticks %d to %d)'" % (p, "UVW"[p], wire, bin, 4 * bin, 4 * bin + 3))
+    print("true document.querySelector('#value').textContent.includes('held')" if np.isnan(v) else
+          "true Math.abs(parseFloat(document.querySelector('#value').textContent.split(': ')[1]) - %r) < 1e-6 && document.querySelector('#value').textContent.includes('below') === %s"
+          % (float(v), str(bool(v < least)).lower()))
+    print("true parseFloat(document.querySelector('#charge').textContent.split(': ')[1]) === %r" % float(charge[p][wire, bin]))
+    for layer in ("value", "charge", "both"):
+        print("true setLayer('%s') || (() => { const p = planes[%d], i = %d, c = theme.charge[p.level[i]], { from, to } = facts.span, m = p.value[i] >= state.value ? theme.score[1 + Math.round((p.value[i] - from) / (to - from) * 254)] : 0;"
+              "return pixel(%d, %d, %d) === (%s); })()" % (layer, p, wire * n_bin + bin, p, wire, bin, {"value": "m || theme.paper", "charge": "c", "both": "m ? over(c, m, state.opacity) : c"}[layer]))
+print("quiet")
+PYTHON
 show () { keep "$bin/wiremill" show "$scores" "$@"; }
 page () { show --output "$work/e.html" && $python "$work/look.py" "$work/a<b>.h5" "$scores" "$work/e.html" "$work/n" >"$work/steps"; }
 ok "identity, place, scores, truth and status of each hit are on the page to the last bit" page
@@ -196,6 +253,21 @@ both () # a page of two outputs, and steps for it
         $python "$work/both.py" look "$scores" "$work/b.scores.h5" "$work/b.html" "$work/a<b>.h5" >"$work/steps-b"
 }
 ok "with --against, status and scores of the same hits of the other output, too; a hit that it lacks has none" both
+image () # an output of images, with a held tile, and its page
+{
+    $python tests/e2e/image.py make "$work" && $python -c 'import h5py, sys
+with h5py.File (sys.argv[1], "r+") as f: f["roi_value/adc"][5] = float ("nan")' "$work/events.h5" &&
+        exits 3 "$bin/wiremill" run --quiet --model "$work/unet.onnx" --spec "$work/image.yaml" --output "$work/image" --input "$work/events.h5" &&
+        "$bin/wiremill" show "$work/image/events.scores.h5" --output "$work/i.html"
+}
+cells () { $python "$work/cells.py" "$work/image/events.scores.h5" "$work/$1.html" "${@:2}" >"$work/steps-$1"; }
+if image >"$work/said" 2>&1; then
+    ok "a page of images has each value to the last bit, and the charge that the network saw" cells i
+    away () { mv "$work/events.h5" "$work/away.h5" && "$bin/wiremill" show "$work/image/events.scores.h5" --output "$work/j.html" && cells j no && grep -q 'not on this page: .*events.h5: No such file' "$work/j.html"; }
+    ok "... without its input the page has the values, and the reason" away
+else
+    cat "$work/said" && bail "no images"
+fi
 syntax () { node --check producer/pictures/event.js; }
 if command -v node >/dev/null; then ok "the script's syntax" syntax; fi
 
@@ -210,6 +282,8 @@ used () { browser <"$work/steps"; }
 ok "in Chromium: hover, click, keys, walks, links, zoom, selection and layers" used
 switched () { [ -s "$work/steps-b" ] && page=b.html browser <"$work/steps-b"; }
 ok "... of two outputs: b switches, hover has both scores, the layer and the walk of what differs, rates of both" switched
+masked () { page=i.html browser <"$work/steps-i" && page=j.html browser <"$work/steps-j"; }
+ok "... of images: values below the pointer, what the threshold takes, each layer's pixels" masked
 rated () # threshold...: the table is that of wiremill truth
 {
     local least
@@ -236,6 +310,18 @@ looked ()
     } | browser
 }
 ok "at three widths, light and dark: what readers of screens need, and contrast" looked
+looked_image ()
+{
+    {
+        echo "until view.panels.length === 3"
+        for width in 1440 360; do for how in light dark; do
+            printf '%s\n' "size $width 900 $how" "until dark === $([ $how = dark ] && echo true || echo false) && view.width < $width" fit \
+                "true document.querySelectorAll('[style]').forEach((e) => e.removeAttribute('style')) || document.querySelector('#still')?.remove() || true" audit
+        done; done
+        echo quiet
+    } | page=i.html browser
+}
+ok "... of images" looked_image
 looked_both () { page=b.html looked; }
 ok "... of two outputs" looked_both
 still () { printf '%s\n' 'scripts off' "true getComputedStyle(document.querySelector('#still')).display === 'block'" "true document.querySelectorAll('#still svg').length >= 6" fit | browser; }
