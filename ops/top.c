@@ -29,6 +29,7 @@
 #define END_MS 500
 #define LATE_MS 5000 /* behind the time for the next answer */
 #define ROWS_ONCE 1024
+#define WHEEL_ROWS 3
 
 /* clang-format off */
 static const wm_option_t options[] = {
@@ -50,7 +51,8 @@ const wm_verb_t wm_verb_top = {
     "Shows progress, the rate over the last minutes, workers, what is held and what the broker "
     "logged last; of several campaigns one line each, which Enter opens. Keys: p pauses, r "
     "resumes, d drains the chosen worker, D all; each asks first. s sorts, Enter inspects a "
-    "worker, ? lists all keys, q quits. A broker that goes away is asked again until it answers. "
+    "worker, / filters, f lists files, ? lists all keys, q quits. A broker that goes away is "
+    "asked again until it answers. "
     "Where stdin or stdout is no terminal it prints one screen, as with --once, in COLUMNS or 80 "
     "columns, and its exit code is that of `wiremill status`. NO_COLOR is respected.\n",
     .options = options, .run = top_main };
@@ -67,6 +69,7 @@ typedef struct {
     wm_top_campaign_t campaign[CAMPAIGNS_MAX];
     wm_top_view_t view;
     wm_top_screen_t before; /* help */
+    bool is_mouse_left;     /* to the terminal */
     wm_screen_t canvas;
     char order[16], worker[128]; /* what is asked about; "": nothing */
     wm_screen_t shown;           /* what stands on the terminal */
@@ -273,12 +276,21 @@ static void answered (top_t *self, int key)
     *self->order = 0;
 }
 
+/* Esc removes the filter first.  */
 static void back (top_t *self)
 {
     wm_top_view_t *view = &self->view;
-    if (view->screen == WM_TOP_WORKER)
+    const bool has_filter =
+        *view->filter && (view->screen == WM_TOP_CAMPAIGN || view->screen == WM_TOP_FILES);
+    if (has_filter || view->screen == WM_TOP_FILES)
+        *view->filter = 0;
+    if (has_filter)
+        ;
+    else if (view->screen == WM_TOP_WORKER || view->screen == WM_TOP_FILES ||
+             view->screen == WM_TOP_WHY) {
+        wm_top_poll_files (self->poll[view->chosen], false);
         view->screen = WM_TOP_CAMPAIGN;
-    else if (view->screen == WM_TOP_CAMPAIGN && self->n > 1) {
+    } else if (view->screen == WM_TOP_CAMPAIGN && self->n > 1) {
         view->screen = WM_TOP_LIST;
         *view->worker = 0;
     }
@@ -290,6 +302,8 @@ static void move (top_t *self, int key)
     wm_top_view_t *view = &self->view;
     const int by = key == WM_KEY_UP || key == 'k'     ? -1
                    : key == WM_KEY_DOWN || key == 'j' ? 1
+                   : key == WM_KEY_WHEEL_UP           ? -WHEEL_ROWS
+                   : key == WM_KEY_WHEEL_DOWN         ? WHEEL_ROWS
                    : key == WM_KEY_PAGE_UP            ? -view->page
                    : key == WM_KEY_PAGE_DOWN          ? view->page
                    : key == WM_KEY_HOME               ? -100000
@@ -308,10 +322,69 @@ static void open_chosen (top_t *self)
         if (*view->worker)
             view->screen = WM_TOP_WORKER;
         else
-            strcpy (view->message, "no worker is connected");
+            strcpy (view->message,
+                    *view->filter ? "no worker passes the filter" : "no worker is connected");
         return;
     }
     view->first = 0;
+}
+
+static void sort (wm_top_view_t *view)
+{
+    if (view->screen == WM_TOP_CAMPAIGN)
+        snprintf (view->message, sizeof view->message, "workers are sorted by %s",
+                  wm_top_sort_next (view));
+}
+
+static void click (top_t *self)
+{
+    wm_top_view_t *view = &self->view;
+    const int line = wm_terminal_pointer ();
+    if (view->n && line == view->line - 1)
+        sort (view);
+    else if (wm_top_click (view, self->campaign, self->n, line) && view->screen != WM_TOP_FILES)
+        open_chosen (self);
+}
+
+static void toggle_mouse (top_t *self)
+{
+    self->is_mouse_left = !self->is_mouse_left;
+    wm_terminal_mouse (!self->is_mouse_left);
+    strcpy (self->view.message, self->is_mouse_left
+                                    ? "the mouse selects text; m has it choose again"
+                                    : "the mouse chooses");
+}
+
+/* Of the chosen campaign.  */
+static void open_screen (top_t *self, wm_top_screen_t screen)
+{
+    wm_top_view_t *view = &self->view;
+    if (view->screen != WM_TOP_CAMPAIGN || !self->campaign[view->chosen].status)
+        return;
+    view->screen = screen;
+    view->first = view->at = 0;
+    *view->filter = 0;
+    wm_top_poll_files (self->poll[view->chosen], screen == WM_TOP_FILES);
+}
+
+/* A key of the filter's text; false: it is another.  */
+static bool on_text (wm_top_view_t *view, int key)
+{
+    size_t length = strlen (view->filter);
+    if (key == '\r' || key == '\n' || key == WM_KEY_ESCAPE)
+        view->is_typing = false;
+    if (key == WM_KEY_ESCAPE)
+        *view->filter = 0;
+    else if (key == 0x7f || key == '\b') {
+        while (length && ((unsigned char) view->filter[--length] & 0xc0) == 0x80)
+            ;
+        view->filter[length] = 0;
+    } else if (key >= ' ' && key < 256 && length < sizeof view->filter - 1)
+        view->filter[length] = (char) key, view->filter[length + 1] = 0;
+    else if (key >= 256)
+        return false;
+    view->first = 0;
+    return true;
 }
 
 static void drain_one (top_t *self)
@@ -321,12 +394,37 @@ static void drain_one (top_t *self)
                                     "type D for all");
         return;
     }
+    if (self->view.screen == WM_TOP_FILES || self->view.screen == WM_TOP_WHY) {
+        strcpy (self->view.message, "drain: Esc goes back to the workers; choose one there");
+        return;
+    }
     wm_top_move (&self->view, self->campaign, self->n, 0);
     snprintf (self->worker, sizeof self->worker, "%s", self->view.worker);
     if (*self->worker)
         question (self, "drain");
     else
-        strcpy (self->view.message, "drain: no worker is connected");
+        strcpy (self->view.message, *self->view.filter ? "drain: no worker passes the filter"
+                                                       : "drain: no worker is connected");
+}
+
+/* Keys that change what is shown.  */
+static void on_view (top_t *self, int key)
+{
+    wm_top_view_t *view = &self->view;
+    if (key == 's')
+        sort (view);
+    else if (key == 'm')
+        toggle_mouse (self);
+    else if (key == 'f')
+        open_screen (self, WM_TOP_FILES);
+    else if (key == 'w')
+        open_screen (self, WM_TOP_WHY);
+    else if (key == '/')
+        view->is_typing = view->screen == WM_TOP_CAMPAIGN || view->screen == WM_TOP_FILES;
+    else if (key == WM_KEY_CLICK)
+        click (self);
+    else if (key == 'j' || key == 'k' || (key >= WM_KEY_UP && key != WM_KEY_ESCAPE))
+        move (self, key);
 }
 
 /* false: quit.  */
@@ -334,7 +432,11 @@ static bool on_key (top_t *self, int key)
 {
     wm_top_view_t *view = &self->view;
     const bool was_question = view->is_question;
+    if (was_question && key >= WM_KEY_CLICK)
+        return true;
     *view->message = 0;
+    if (view->is_typing && on_text (view, key))
+        return true;
     if (was_question) {
         answered (self, key);
         return true;
@@ -365,11 +467,6 @@ static bool on_key (top_t *self, int key)
     case 'D':
         question (self, "drain");
         break;
-    case 's':
-        if (view->screen == WM_TOP_CAMPAIGN)
-            snprintf (view->message, sizeof view->message, "workers are sorted by %s",
-                      wm_top_sort_next (view));
-        break;
     case '\r':
     case '\n':
         open_chosen (self);
@@ -379,17 +476,8 @@ static bool on_key (top_t *self, int key)
     case '\b':
         back (self);
         break;
-    case WM_KEY_UP:
-    case WM_KEY_DOWN:
-    case WM_KEY_PAGE_UP:
-    case WM_KEY_PAGE_DOWN:
-    case WM_KEY_HOME:
-    case WM_KEY_LAST:
-    case 'j':
-    case 'k':
-        move (self, key);
-        break;
     default:
+        on_view (self, key);
         break;
     }
     return true;
@@ -493,8 +581,10 @@ static int top_main (const wm_args_t *args)
         code = print_once (&self);
     else
         code = run_live (&self, (int64_t) (1000 * wm_args_seconds (args, "interval")));
-    for (int i = 0; i < self.n; i++)
+    for (int i = 0; i < self.n; i++) {
         json_decref (self.campaign[i].status);
+        json_decref (self.campaign[i].files);
+    }
     wm_canvas_free (&self.canvas);
     wm_canvas_free (&self.shown);
     return code;

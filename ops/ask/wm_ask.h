@@ -87,6 +87,10 @@ typedef bool wm_ask_take_t (void *argument, const json_t *file);
 int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, const char *name,
                   wm_ask_take_t *take, void *argument);
 
+/* The same of all inputs, on an open operator session.  */
+wm_fault_t wm_ask_files_of (wm_client_t *client, wm_ask_take_t *take, void *argument,
+                            wm_error_t *error);
+
 /* The history of a campaign that wm_ask_where found, all pages in one object (schema/FORMATS.md,
    "History"); the caller's. NULL: an error was printed as `verb`'s, *code is the exit code.  */
 json_t *wm_ask_history (const char *verb, const char *endpoint, const char *campaign, int *code);

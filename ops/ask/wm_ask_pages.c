@@ -146,6 +146,13 @@ static wm_fault_t ask_files (void *argument, wm_client_t *client, wm_error_t *er
     return WM_OK;
 }
 
+wm_fault_t wm_ask_files_of (wm_client_t *client, wm_ask_take_t *take, void *argument,
+                            wm_error_t *error)
+{
+    files_t self = { "", take, argument };
+    return ask_files (&self, client, error);
+}
+
 int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, const char *name,
                   wm_ask_take_t *take, void *argument)
 {

@@ -20,7 +20,10 @@
 
 /* alternate screen, cursor hidden, no wrapping; and back */
 static const char enter_codes[] = "\033[?1049h\033[?25l\033[?7l\033[H\033[2J";
-static const char leave_codes[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
+static const char leave_codes[] = "\033[0m\033[?1006l\033[?1000l\033[?7h\033[?25h\033[?1049l";
+/* clicks and the wheel, their places as decimal numbers */
+static const char mouse_codes[] = "\033[?1000h\033[?1006h";
+static const char no_mouse_codes[] = "\033[?1006l\033[?1000l";
 
 static const int caught[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH };
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL };
@@ -33,6 +36,8 @@ static char kept[4096], line[512], unread[512];   /* stderr's text, its line, th
 static size_t n_kept, n_line;
 static unsigned char typed[64];
 static size_t n_typed;
+static bool has_mouse = true;
+static int pointer;
 
 static void put (int fd, const char *bytes, size_t size)
 {
@@ -101,6 +106,20 @@ static bool make_pipe (int fd[2])
     return fd[0] >= 0 || pipe2 (fd, O_CLOEXEC | O_NONBLOCK) == 0;
 }
 
+void wm_terminal_mouse (bool is_reported)
+{
+    has_mouse = is_reported;
+    if (has_mouse)
+        put (STDOUT_FILENO, mouse_codes, sizeof mouse_codes - 1);
+    else
+        put (STDOUT_FILENO, no_mouse_codes, sizeof no_mouse_codes - 1);
+}
+
+int wm_terminal_pointer (void)
+{
+    return pointer;
+}
+
 static void take_over (void)
 {
     struct termios raw = before;
@@ -111,6 +130,7 @@ static void take_over (void)
     entered = 1;
     tcsetattr (STDIN_FILENO, TCSADRAIN, &raw);
     put (STDOUT_FILENO, enter_codes, sizeof enter_codes - 1);
+    wm_terminal_mouse (has_mouse);
     if (saved >= 0)
         dup2 (collected[1], STDERR_FILENO);
 }
@@ -240,6 +260,22 @@ static void drop_typed (size_t n)
     n_typed -= n;
 }
 
+/* "ESC [ < button ; column ; row M"; an m at its end: a button was released.  */
+static int mouse_key (size_t n)
+{
+    char text[sizeof typed + 1], last;
+    int button, column, row;
+    memcpy (text, typed, n);
+    text[n] = 0;
+    if (sscanf (text, "\033[<%d;%d;%d%c", &button, &column, &row, &last) != 4 || last != 'M')
+        return WM_KEY_NONE;
+    pointer = row - 1;
+    return button == 0    ? WM_KEY_CLICK
+           : button == 64 ? WM_KEY_WHEEL_UP
+           : button == 65 ? WM_KEY_WHEEL_DOWN
+                          : WM_KEY_NONE;
+}
+
 /* The first key of what was typed. is_late: the rest of a sequence did not come.  */
 static int next_key (bool is_late)
 {
@@ -257,12 +293,12 @@ static int next_key (bool is_late)
         drop_typed (n_typed > 1 && !n ? n_typed : 1);
         return WM_KEY_ESCAPE;
     }
-    int key = WM_KEY_NONE;
+    int key = mouse_key (n);
     for (size_t i = 0; i < COUNT (sequences); i++)
         if (strlen (sequences[i].codes) == n && memcmp (sequences[i].codes, typed, n) == 0)
             key = sequences[i].key;
     drop_typed (n);
-    return key;
+    return key ? key : next_key (is_late);
 }
 
 static int signalled (void)

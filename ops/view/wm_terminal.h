@@ -25,6 +25,9 @@ enum {
     WM_KEY_HOME,
     WM_KEY_LAST,
     WM_KEY_ESCAPE,
+    WM_KEY_CLICK, /* wm_terminal_pointer has the place */
+    WM_KEY_WHEEL_UP,
+    WM_KEY_WHEEL_DOWN,
 };
 
 /* Returns whether stdin and stdout are a terminal that can place its cursor.  */
@@ -34,6 +37,12 @@ wm_fault_t wm_terminal_enter (wm_error_t *error);
 
 /* Also prints what came to stderr meanwhile. Without enter it does nothing.  */
 void wm_terminal_leave (void);
+
+/* Has the terminal report its mouse, as enter does, or select text by it.  */
+void wm_terminal_mouse (bool is_reported);
+
+/* Returns the row of the last click, 0 the first.  */
+int wm_terminal_pointer (void);
 
 void wm_terminal_size (int *rows, int *columns);
 

@@ -188,8 +188,11 @@ static void fill (wm_screen_t *canvas, const wm_top_view_t *view, int rows)
 }
 
 /* The list scrolls so that the chosen row is on the screen.  */
-static void scroll (wm_top_view_t *view, int chosen, int n, int page)
+static void scroll (const wm_screen_t *canvas, wm_top_view_t *view, int chosen, int n, int page)
 {
+    view->line = canvas->n;
+    view->at = chosen;
+    view->n = n;
     view->page = page = page < 1 ? 1 : page;
     if (view->first > n - page)
         view->first = n - page;
@@ -216,7 +219,7 @@ static void draw_list (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_ca
     if (canvas->columns >= canvas->used + GRAPH_LEAST)
         wm_canvas_put (canvas, WM_BOLD, "  RATE");
     wm_canvas_next (canvas);
-    scroll (view, view->chosen, n, view->has_keys ? canvas->rows - 4 : n);
+    scroll (canvas, view, view->chosen, n, view->has_keys ? canvas->rows - 4 : n);
     for (int i = view->first; i < n && i < view->first + view->page; i++)
         put_campaign_row (canvas, &campaign[i], view->has_keys && i == view->chosen);
     fill (canvas, view, canvas->rows - 2);
@@ -252,20 +255,32 @@ static int compare (const void *a, const void *b)
     return strcmp (wm_ask_text (one->row, "label"), wm_ask_text (other->row, "label"));
 }
 
-/* The workers in the order of the view; *chosen is the place of the chosen one. Freed by the
-   caller.  */
+/* Whether one of these texts of a row, the last of which is NULL, has the filter.  */
+static bool passes (const wm_top_view_t *view, const json_t *row, const char *const text[])
+{
+    bool is_in = !*view->filter;
+    for (int i = 0; text[i] && !is_in; i++)
+        is_in = strcasestr (wm_ask_text (row, text[i]), view->filter);
+    return is_in;
+}
+
+static const char *const worker_texts[] = { "label", "gpu.gpu", "signature", "state", "why", NULL };
+
+/* The workers that the view lists, in its order; *chosen is the place of the chosen one. Freed by
+   the caller.  */
 static sorted_t *sort_workers (const wm_top_view_t *view, const json_t *s, int *n, int *chosen)
 {
     const json_t *list = json_object_get (s, "workers"), *one;
     size_t i;
-    *n = (int) json_array_size (list);
-    *chosen = 0;
-    sorted_t *sorted = calloc ((size_t) *n + 1, sizeof *sorted);
+    *n = *chosen = 0;
+    sorted_t *sorted = calloc (json_array_size (list) + 1, sizeof *sorted);
     if (!sorted)
-        *n = 0;
-    if (!*n)
-        return sorted;
-    json_array_foreach (list, i, one) sorted[i] = (sorted_t){ one, view->sort };
+        return NULL;
+    json_array_foreach (list, i, one)
+    {
+        if (view->screen != WM_TOP_CAMPAIGN || passes (view, one, worker_texts))
+            sorted[(*n)++] = (sorted_t){ one, view->sort };
+    }
     qsort (sorted, (size_t) *n, sizeof *sorted, compare);
     for (int k = 0; k < *n; k++)
         if (strcmp (wm_ask_text (sorted[k].row, "label"), view->worker) == 0)
@@ -394,17 +409,23 @@ static void put_worker (wm_screen_t *canvas, const wm_top_view_t *view, const js
         wm_canvas_wrap (canvas, WM_BAD, "    ", why, TEXT_LINES_MAX);
 }
 
+static const char *no_worker (const wm_top_view_t *view)
+{
+    return *view->filter ? "no worker passes the filter" : "no worker is connected";
+}
+
 /* Draws at most `room` lines: the heading, workers, and how many are not on the screen.  */
 static void put_workers (wm_screen_t *canvas, wm_top_view_t *view, const json_t *s, int room)
 {
     int n, chosen;
     const int64_t total = wm_ask_int (s, "workers_total");
+    const int listed = (int) json_array_size (json_object_get (s, "workers"));
     sorted_t *sorted = sort_workers (view, s, &n, &chosen);
     const bool is_cut = total > n || (view->has_keys && n > room - 1);
     put_worker_heading (canvas, view, s);
     if (!n)
-        wm_canvas_put (canvas, WM_PLAIN, "  no worker is connected");
-    scroll (view, chosen, n, view->has_keys ? room - 1 - is_cut : n);
+        wm_canvas_put (canvas, WM_PLAIN, "  %s", no_worker (view));
+    scroll (canvas, view, chosen, n, view->has_keys ? room - 1 - is_cut : n);
     for (int i = view->first; i < n && i < view->first + view->page; i++)
         put_worker (canvas, view, s, sorted[i].row, i == chosen);
     if (!n)
@@ -413,8 +434,10 @@ static void put_workers (wm_screen_t *canvas, wm_top_view_t *view, const json_t 
         const int last = view->first + view->page < n ? view->first + view->page : n;
         wm_canvas_put (canvas, WM_PLAIN, "  %d to %d of %lld workers", view->first + 1, last,
                        (long long) (total > n ? total : n));
-        if (total > n)
-            wm_canvas_put (canvas, WM_PLAIN, "; the broker lists %d", n);
+        if (n < listed)
+            wm_canvas_put (canvas, WM_PLAIN, "; %d pass the filter", n);
+        if (total > listed)
+            wm_canvas_put (canvas, WM_PLAIN, "; the broker lists %d", listed);
         wm_canvas_next (canvas);
     }
     free (sorted);
@@ -590,13 +613,14 @@ static int put_events (wm_screen_t *canvas, const json_t *s, int rows, int lines
     return n;
 }
 
-#define WAITS_MAX 3 /* of them on a screen with keys; `wiremill why` prints all */
+#define WAITS_MAX 3 /* of them on a campaign's screen; w shows all */
 
 static void put_waits (wm_screen_t *canvas, const wm_top_view_t *view, const json_t *s)
 {
     char text[WM_WAITS_TEXT_BYTES], head[64];
     json_t *list = wm_waits_of (s);
-    const size_t n = json_array_size (list), most = view->has_keys ? WAITS_MAX : n;
+    const bool is_whole = !view->has_keys || view->screen == WM_TOP_WHY;
+    const size_t n = json_array_size (list), most = is_whole ? n : WAITS_MAX;
     const char *waiting = wm_ask_text (s, "waiting_for");
     for (size_t i = 0, shown = 0; i < n && shown < most; i++) {
         const json_t *one = json_array_get (list, i);
@@ -606,7 +630,7 @@ static void put_waits (wm_screen_t *canvas, const wm_top_view_t *view, const jso
         shown++;
         snprintf (head, sizeof head, "%.40s: ", reason);
         wm_canvas_wrap (canvas, wm_waits_severity (one) == WM_WAIT_CRITICAL ? WM_BAD : WM_WARN,
-                        head, wm_waits_text (one, true, text), view->has_keys ? 2 : TEXT_LINES_MAX);
+                        head, wm_waits_text (one, true, text), is_whole ? TEXT_LINES_MAX : 2);
     }
     json_decref (list);
 }
@@ -697,6 +721,102 @@ static void draw_campaign (wm_screen_t *canvas, wm_top_view_t *view,
     fill (canvas, view, canvas->rows - 2);
 }
 
+/* ---- why, files ------------------------------------------------------------------------------ */
+
+static void draw_why (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign)
+{
+    put_campaign_title (canvas, campaign);
+    const int before = canvas->n;
+    put_note (canvas, view, campaign);
+    put_events (canvas, campaign->status, canvas->rows, TEXT_LINES_MAX);
+    if (canvas->n == before) {
+        wm_canvas_put (canvas, WM_PLAIN, "nothing holds the campaign back, and nothing is held");
+        wm_canvas_next (canvas);
+    }
+    fill (canvas, view, canvas->rows - 2);
+}
+
+static const json_t **list_files (const wm_top_view_t *view, const json_t *files, int *n)
+{
+    static const char *const text[] = { "path", "output", "state", "why", NULL };
+    const json_t **list = calloc (json_array_size (files) + 1, sizeof *list), *one;
+    size_t i;
+    *n = 0;
+    if (list)
+        json_array_foreach (files, i, one)
+        {
+            if (passes (view, one, text))
+                list[(*n)++] = one;
+        }
+    return list;
+}
+
+#define COUNTS_COLUMNS 29 /* STATE, ROWS and HELD ROWS, each behind a space */
+
+static void put_file (wm_screen_t *canvas, const json_t *file, bool chosen, int input, int output)
+{
+    char text[32];
+    const char *state = wm_ask_text (file, "state");
+    const bool is_held = strcmp (state, "held") == 0, is_open = strcmp (state, "open") == 0;
+    wm_canvas_put (canvas, WM_BOLD, "%s", chosen ? "> " : "  ");
+    put_name (canvas, chosen ? WM_BOLD : WM_PLAIN, input, wm_ask_text (file, "path"));
+    if (output) {
+        wm_canvas_put (canvas, WM_PLAIN, " ");
+        put_name (canvas, WM_PLAIN, output, wm_ask_text (file, "output"));
+    }
+    wm_canvas_put (canvas, WM_PLAIN, " ");
+    wm_canvas_cell (canvas, is_held ? WM_BAD : is_open ? WM_COOL : WM_PLAIN, 8, state);
+    wm_canvas_cell (canvas, WM_PLAIN, -10,
+                    is_held || is_open ? "-" : short_of (file, "hits", text));
+    wm_canvas_cell (canvas, WM_PLAIN, -10, is_held ? "-" : short_of (file, "held", text));
+    wm_canvas_next (canvas);
+}
+
+static void put_files (wm_screen_t *canvas, wm_top_view_t *view, const json_t *files)
+{
+    enum { WHY_LINES = 3 };
+    int n;
+    const json_t **list = list_files (view, files, &n);
+    const int columns = canvas->columns - 2 - COUNTS_COLUMNS, output = columns >= 70 ? 28 : 0;
+    const int input =
+        columns - (output ? output + 1 : 0) < 8 ? 8 : columns - (output ? output + 1 : 0);
+    wm_canvas_put (canvas, WM_BOLD, "  %-*s ", input, "INPUT");
+    if (output)
+        wm_canvas_put (canvas, WM_BOLD, "%-*s ", output, "OUTPUT");
+    wm_canvas_put (canvas, WM_BOLD, "%-8s%10s%10s", "STATE", "ROWS", "HELD ROWS");
+    wm_canvas_next (canvas);
+    const int room = canvas->rows - 2 - canvas->n - 1 - WHY_LINES;
+    scroll (canvas, view, view->at < n ? view->at : n ? n - 1 : 0, n, room);
+    if (!n)
+        wm_canvas_put (canvas, WM_PLAIN, "  %s",
+                       !files                    ? "asking for the files"
+                       : json_array_size (files) ? "no file passes the filter"
+                                                 : "no inputs yet");
+    for (int i = view->first; i < n && i < view->first + view->page; i++)
+        put_file (canvas, list[i], i == view->at, input, output);
+    if (n)
+        wm_canvas_put (canvas, WM_PLAIN, "  %d to %d of %d files", view->first + 1,
+                       view->first + view->page < n ? view->first + view->page : n, n);
+    if (json_array_size (files) == WM_TOP_FILES_MAX)
+        wm_canvas_put (canvas, WM_PLAIN, ", of the first %d; wiremill status --files lists all",
+                       WM_TOP_FILES_MAX);
+    wm_canvas_next (canvas);
+    fill (canvas, view, canvas->rows - 2 - WHY_LINES);
+    if (n && *wm_ask_text (list[view->at], "why"))
+        wm_canvas_wrap (canvas, WM_WARN, "", wm_ask_text (list[view->at], "why"), WHY_LINES);
+    free (list);
+}
+
+static void draw_files (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign)
+{
+    put_campaign_title (canvas, campaign);
+    put_note (canvas, view, campaign);
+    put_counts (canvas, campaign->status);
+    wm_canvas_next (canvas);
+    put_files (canvas, view, campaign->files);
+    fill (canvas, view, canvas->rows - 2);
+}
+
 /* ---- one worker, help ------------------------------------------------------------------------ */
 
 static void put_value (wm_screen_t *canvas, const char *name, const char *text)
@@ -754,17 +874,21 @@ static void draw_help (wm_screen_t *canvas, wm_top_view_t *view)
         "Enter            open the chosen campaign, inspect the chosen worker",
         "Esc, Backspace   back",
         "s                sort workers by name, rate, state, temperature, batches",
+        "/                list only workers, or files, that contain a text; Esc: all",
+        "f                the campaign's files",
+        "w                why: all that it waits for, and what is held",
         "p                pause the campaign: workers finish what they have",
         "r                resume it, after a pause or a drain",
         "d                drain the chosen worker: it finishes its batch and leaves",
         "D                drain all workers; new ones are sent away until r",
+        "mouse            a click chooses, another opens; on the heading it sorts",
+        "m                leave the mouse to the terminal, to select text, or take it",
         "Ctrl-L           draw the screen again",
         "q, Ctrl-C        quit; the campaign goes on",
         "",
-        "p, r, d and D ask before they do something. DONE counts what is",
-        "scored or held; RUNS is how many batches a worker has in hand. A column of",
-        "the graph is 5 seconds; before top began it shows means of minutes.",
-        "TEMP is the GPU's; a CPU worker reports none.",
+        "p, r, d and D ask before they do something. DONE counts what is scored or",
+        "held; RUNS is how many batches a worker has in hand. A column of the graph",
+        "is 5 seconds. TEMP is the GPU's; a CPU worker reports none.",
     };
     put_title (canvas, " wiremill top: help");
     wm_canvas_next (canvas);
@@ -783,19 +907,37 @@ static const char *keys_of (const wm_top_view_t *view, int n_campaign, int colum
     static const char *const keys[][4] = {
         [WM_TOP_LIST] = { "q quit  Enter open  p pause  r resume  D drain  ? help",
                           "q quit  Enter p r D  ? help" },
-        [WM_TOP_CAMPAIGN] = { "q quit  p pause  r resume  d drain  s sort  Enter inspect  ? help",
-                              "q quit  p r d s Enter  ? help" },
+        [WM_TOP_CAMPAIGN] = { "q quit  p pause  r resume  d drain  s sort  / filter  f files  "
+                              "w why  ? help",
+                              "q quit  p r d s / f w  ? help" },
         [WM_TOP_WORKER] = { "q quit  Esc back  d drain this worker  ? help",
                             "q quit  Esc back  d drain  ? help" },
+        [WM_TOP_FILES] = { "q quit  Esc back  / filter  p pause  r resume  ? help",
+                           "q quit  Esc back  /  ? help" },
+        [WM_TOP_WHY] = { "q quit  Esc back  p pause  r resume  ? help",
+                         "q quit  Esc back  ? help" },
         [WM_TOP_HELP] = { "any key: back" },
     };
     static const char *const one_of[] = {
-        "q quit  Esc back  p pause  r resume  d drain  s sort  Enter inspect  ? help",
-        "q quit  Esc  p r d s Enter  ? help",
+        "q quit  Esc back  p pause  r resume  d drain  / filter  f files  w why  ? help",
+        "q quit  Esc  p r d s / f w  ? help",
     };
     const char *const *text =
         view->screen == WM_TOP_CAMPAIGN && n_campaign > 1 ? one_of : keys[view->screen];
     return (int) strlen (text[0]) > columns && view->screen != WM_TOP_HELP ? text[1] : text[0];
+}
+
+static void put_message (wm_screen_t *canvas, const wm_top_view_t *view)
+{
+    const bool has_filter = view->screen == WM_TOP_CAMPAIGN || view->screen == WM_TOP_FILES;
+    if (view->is_typing)
+        wm_canvas_put (canvas, WM_REVERSE, "filter: %s_  (Enter keeps it, Esc removes it)",
+                       view->filter);
+    else if (*view->message || !*view->filter || !has_filter)
+        wm_canvas_put (canvas, view->is_question ? WM_REVERSE : WM_WARN, "%s", view->message);
+    else
+        wm_canvas_put (canvas, WM_WARN, "filter: %s  (Esc removes it)", view->filter);
+    wm_canvas_next (canvas);
 }
 
 void wm_top_draw (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
@@ -803,6 +945,7 @@ void wm_top_draw (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaig
 {
     const wm_top_campaign_t *chosen = &campaign[view->chosen];
     const int rows = canvas->rows;
+    view->n = 0;
     switch (view->screen) {
     case WM_TOP_LIST:
         draw_list (canvas, view, campaign, n_campaign);
@@ -812,6 +955,12 @@ void wm_top_draw (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaig
         break;
     case WM_TOP_WORKER:
         draw_worker (canvas, view, chosen);
+        break;
+    case WM_TOP_FILES:
+        draw_files (canvas, view, chosen);
+        break;
+    case WM_TOP_WHY:
+        draw_why (canvas, view, chosen);
         break;
     case WM_TOP_HELP:
         draw_help (canvas, view);
@@ -823,8 +972,7 @@ void wm_top_draw (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaig
         canvas->n = rows > 2 ? rows - 2 : 0;
     canvas->used = 0;
     canvas->bytes = 0;
-    wm_canvas_put (canvas, view->is_question ? WM_REVERSE : WM_WARN, "%s", view->message);
-    wm_canvas_next (canvas);
+    put_message (canvas, view);
     wm_canvas_put (canvas, WM_BOLD, "%s", keys_of (view, n_campaign, canvas->columns));
     wm_canvas_next (canvas);
 }
@@ -837,9 +985,22 @@ void wm_top_move (wm_top_view_t *view, const wm_top_campaign_t *campaign, int n_
         view->chosen = to < 0 ? 0 : to >= n_campaign ? n_campaign - 1 : to;
         return;
     }
+    if (view->screen == WM_TOP_FILES) { /* drawing brings it back into the list */
+        view->at = rows < -view->at ? 0 : view->at + rows;
+        return;
+    }
     sorted_t *sorted = sort_workers (view, campaign[view->chosen].status, &n, &chosen);
     const int to = chosen + rows < 0 ? 0 : chosen + rows >= n ? n - 1 : chosen + rows;
-    if (n)
-        snprintf (view->worker, sizeof view->worker, "%s", wm_ask_text (sorted[to].row, "label"));
+    snprintf (view->worker, sizeof view->worker, "%s",
+              n ? wm_ask_text (sorted[to].row, "label") : "");
     free (sorted);
+}
+
+bool wm_top_click (wm_top_view_t *view, const wm_top_campaign_t *campaign, int n_campaign, int line)
+{
+    const int row = view->first + line - view->line, before = view->at;
+    if (line < view->line || line >= view->line + view->page || row >= view->n)
+        return false;
+    wm_top_move (view, campaign, n_campaign, row - before);
+    return row == before;
 }

@@ -18,6 +18,7 @@
 /* What is known of one campaign; strings are "" where there is nothing.  */
 typedef struct {
     char given[256];             /* the folder or address that was typed */
+    json_t *files;               /* rows of "wiremill-files-1"; NULL: nothing was asked */
     json_t *status;              /* "wiremill-status-1", the last answer; NULL: none yet */
     char note[480];              /* why nothing answers now */
     wm_fault_t refusal;          /* not WM_OK: asking again is useless; the note explains */
@@ -26,17 +27,29 @@ typedef struct {
     wm_history_query_work_t did; /* where no broker serves it; from_s 0: nothing is known */
 } wm_top_campaign_t;
 
-typedef enum { WM_TOP_LIST, WM_TOP_CAMPAIGN, WM_TOP_WORKER, WM_TOP_HELP } wm_top_screen_t;
+typedef enum {
+    WM_TOP_LIST,
+    WM_TOP_CAMPAIGN,
+    WM_TOP_WORKER,
+    WM_TOP_FILES,
+    WM_TOP_WHY,
+    WM_TOP_HELP
+} wm_top_screen_t;
+
+#define WM_TOP_FILES_MAX 10000 /* that are listed */
 
 typedef struct {
     wm_top_screen_t screen;
-    bool has_keys;     /* false: one screen for scripts, all lists in full */
-    double late_s;     /* an answer that is older is late; 0: none is */
-    int chosen;        /* campaign */
-    int sort;          /* what workers are sorted by */
-    char worker[128];  /* label of the chosen one; "": the first */
-    int first;         /* row at the top of the list */
-    int page;          /* set by drawing: rows of the list that are shown */
+    bool has_keys;    /* false: one screen for scripts, all lists in full */
+    double late_s;    /* an answer that is older is late; 0: none is */
+    int chosen;       /* campaign */
+    int sort;         /* what workers are sorted by */
+    char worker[128]; /* label of the chosen one; "": the first */
+    int first;        /* row at the top of the list */
+    /* set by drawing: rows of the list that are shown, their first line, the chosen, all rows */
+    int page, line, at, n;
+    char filter[64];   /* workers and files that do not contain it are not listed */
+    bool is_typing;    /* the filter */
     char message[512]; /* last line but one */
     bool is_question;
 } wm_top_view_t;
@@ -46,6 +59,10 @@ void wm_top_draw (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaig
 
 /* Moves the choice by so many rows.  */
 void wm_top_move (wm_top_view_t *view, const wm_top_campaign_t *campaign, int n_campaign, int rows);
+
+/* Chooses the row of the list on this line. Returns whether it was chosen before.  */
+bool wm_top_click (wm_top_view_t *view, const wm_top_campaign_t *campaign, int n_campaign,
+                   int line);
 
 /* The next order of workers; its name.  */
 const char *wm_top_sort_next (wm_top_view_t *view);

@@ -20,6 +20,7 @@
 
 #define AWAY_LEAST_MS 1000    /* between two attempts to reach a broker */
 #define PAST_EVERY_MS 2000    /* its rows are of a second */
+#define FILES_EVERY_MS 5000   /* while they are on the screen */
 #define PAST_ALL_MS 7200000LL /* they become minutes after two hours */
 
 struct wm_top_poll_t {
@@ -28,13 +29,15 @@ struct wm_top_poll_t {
     int64_t interval_ms;
     int notify, wake;
     double past_s; /* how much of the history is asked for; 0: all */
-    atomic_bool stops, done;
+    atomic_bool stops, done, wants_files;
     /* of the thread alone */
     wm_client_t *client;
     unsigned owed;
     int64_t past_ms, past_all_ms; /* when the history was asked for, and all of it; 0: never */
-    bool is_ledger_due;           /* it is read when no broker runs, once after each that did */
-    bool is_past_refused;         /* by a broker of an earlier release */
+    int64_t files_ms;             /* when the list of inputs was read; 0: not yet */
+    bool is_list_of_broker;
+    bool is_ledger_due;   /* it is read when no broker runs, once after each that did */
+    bool is_past_refused; /* by a broker of an earlier release */
     /* under the mutex */
     pthread_mutex_t mutex;
     wm_top_campaign_t known;
@@ -157,6 +160,42 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
         keep (self, NULL, why, WM_OK);
 }
 
+static bool take_file (void *argument, const json_t *file)
+{
+    json_array_append (argument, (json_t *) (uintptr_t) file);
+    return json_array_size (argument) < WM_TOP_FILES_MAX;
+}
+
+/* Reads the list of inputs if it is wanted and due: of the broker, else, once, of the ledger.  */
+static void read_files (wm_top_poll_t *self)
+{
+    wm_error_t error;
+    const int64_t now_ms = wm_now_ms ();
+    const bool is_open = wm_client_is_open (self->client);
+    if (!atomic_load (&self->wants_files) || is_open != self->is_list_of_broker)
+        self->files_ms = 0;
+    if (!atomic_load (&self->wants_files) || self->owed || (!is_open && !*self->folder) ||
+        (self->files_ms && (!is_open || now_ms - self->files_ms < FILES_EVERY_MS)))
+        return;
+    self->files_ms = now_ms;
+    self->is_list_of_broker = is_open;
+    json_t *list = json_array ();
+    if (is_open && wm_ask_files_of (self->client, take_file, list, &error)) {
+        self->owed += wm_client_is_open (self->client);
+        self->files_ms = 0;
+        json_decref (list);
+        return;
+    }
+    if (!is_open)
+        wm_ask_files (self->verb, "", self->folder, "", take_file, list);
+    pthread_mutex_lock (&self->mutex);
+    json_t *old = self->known.files;
+    self->known.files = list;
+    json_decref (old);
+    pthread_mutex_unlock (&self->mutex);
+    ring (self->notify);
+}
+
 static void execute_order (wm_top_poll_t *self)
 {
     char order[sizeof self->order], text[sizeof self->text], answer[sizeof self->answer];
@@ -252,6 +291,7 @@ static void *run (void *argument)
     self->is_ledger_due = true;
     while (!is_over (self)) {
         const bool answers = ask (self);
+        read_files (self);
         execute_order (self);
         const int64_t pause_ms =
             answers || self->interval_ms > AWAY_LEAST_MS ? self->interval_ms : AWAY_LEAST_MS;
@@ -301,14 +341,22 @@ fail:
 
 void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign)
 {
-    json_t *old = campaign->status;
+    json_t *old = campaign->status, *old_files = campaign->files;
     pthread_mutex_lock (&self->mutex);
     const int64_t now_ms = wm_now_ms ();
     *campaign = self->known;
     campaign->age_s = (double) (now_ms - self->answered_ms) / 1e3;
     json_incref (campaign->status);
+    json_incref (campaign->files);
+    json_decref (old_files);
     json_decref (old); /* its last reference may be the thread's */
     pthread_mutex_unlock (&self->mutex);
+}
+
+void wm_top_poll_files (wm_top_poll_t *self, bool is_wanted)
+{
+    atomic_store (&self->wants_files, is_wanted);
+    ring (self->wake);
 }
 
 const wm_history_query_t *wm_top_poll_lend (wm_top_poll_t *self)
@@ -363,6 +411,7 @@ bool wm_top_poll_destroy (wm_top_poll_t **self_p)
     pthread_join (self->thread, NULL);
     pthread_mutex_destroy (&self->mutex);
     json_decref (self->known.status);
+    json_decref (self->known.files);
     wm_history_query_clear (&self->past);
     close (self->wake);
     free (self);

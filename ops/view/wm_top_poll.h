@@ -20,8 +20,11 @@ typedef struct wm_top_poll_t wm_top_poll_t;
 wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
                                 const char *folder, int64_t interval_ms, int notify, double past_s);
 
-/* Copies what is known to *campaign; its status is the caller's. */
+/* Copies what is known to *campaign; its status and files are the caller's.  */
 void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign);
+
+/* Has the list of inputs read as well, now and again every few seconds.  */
+void wm_top_poll_files (wm_top_poll_t *self, bool is_wanted);
 
 /* Lends the history; the thread learns nothing new until it is taken back.  */
 const wm_history_query_t *wm_top_poll_lend (wm_top_poll_t *self);

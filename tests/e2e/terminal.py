@@ -1,5 +1,5 @@
 """terminal.py - runs a command on a pseudo-terminal and reads its screen, by steps of standard input, one a line:
-    size ROWSxCOLUMNS   key TEXT (escapes as in Python)   until REGEX   never REGEX   signal NAME   print   run COMMAND
+    size ROWSxCOLUMNS   key TEXT (escapes as in Python)   click REGEX (the line that has it)   until REGEX   never REGEX   signal NAME   print   run COMMAND
     normal (the alternate screen was left, the cursor is shown)
 A little shell stands between: it prints "shell: stopped" (then a line continues the command), and at the end
 "shell: exit N", with "terminal as before" if the command left the mode of the terminal as it was.
@@ -7,7 +7,7 @@ A little shell stands between: it prints "shell: stopped" (then a line continues
 import fcntl, os, pty, re, select, signal, struct, sys, termios, time
 
 LIMIT_S = 240  # of a step; a disk may be slow
-MODES = {"?1049", "?25", "?7"}
+MODES = {"?1049", "?25", "?7", "?1000", "?1006"}
 
 
 class Screen:
@@ -137,6 +137,10 @@ def main():
                 fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             elif step == "key":
                 os.write(fd, rest.encode().decode("unicode_escape").encode("latin1"))
+            elif step == "click":
+                until(rest)
+                row = 1 + next(i for i, text in enumerate(screen.text().split("\n")) if re.search(rest, text))
+                os.write(fd, f"\x1b[<0;3;{row}M\x1b[<0;3;{row}m".encode())
             elif step == "until":
                 until(rest)
             elif step == "never":
@@ -148,7 +152,7 @@ def main():
             elif step == "run":
                 assert os.system(rest) == 0, f"failed: {rest}"
             elif step == "normal":
-                wrong = {"?1049": True, "?25": False, "?7": False}
+                wrong = {"?1049": True, "?25": False, "?7": False, "?1000": True, "?1006": True}
                 for mode, bad in wrong.items():
                     assert screen.modes.get(mode) is (not bad), f"mode {mode} was left on the terminal"
             else:

@@ -35,7 +35,8 @@ fits () # columns, command...: no line of it is longer
 }
 narrow ()
 {
-    fits 80 "$bin/wiremill" top --once "$out" && fits 80 "$bin/wiremill" status "$out" && ! grep -q SUBMITTED "$work/said" &&
+    fits 80 "$bin/wiremill" top --once "$out" && fits 80 "$bin/wiremill" status "$out" && says '^CAMPAIGN .* ETA$' &&
+        COLUMNS=70 fits 70 "$bin/wiremill" status "$out" && ! grep -q SUBMITTED "$work/said" &&
         COLUMNS=120 fits 120 "$bin/wiremill" status "$out" && says '^CAMPAIGN .* SUBMITTED .* ETA$'
 }
 ok "where there is no terminal, both fit 80 columns, or COLUMNS" narrow
@@ -119,6 +120,46 @@ normal
 STEPS
 }
 ok "a worker is inspected; a finished campaign; Ctrl-C" inspect
+found ()
+{
+    top "$out" <<'STEPS'
+until ^> [^ ]+:\d+ .* idle
+key /
+key nosuch
+until ^filter: nosuch_
+until ^  no worker passes the filter
+key \r
+key d
+until ^drain: no worker passes the filter
+key \x1b
+click ^> [^ ]+:\d+ .* idle
+until ^  has scored
+key \x1b
+click ^  WORKER
+until ^workers are sorted by rate
+key f
+until ^> \S*two\.h5 +written +[\d.k]+ +0
+until ^  1 to 1 of 1 files
+key /held
+until ^  no file passes the filter
+key \x1b
+until ^> \S*two\.h5
+key m
+until ^the mouse selects text
+key m
+until ^the mouse chooses
+key \x1b
+key w
+until ^q quit  Esc back  p pause
+never ^progress
+key \x1b
+until ^progress
+key q
+until shell: exit 0, terminal as before
+normal
+STEPS
+}
+ok "workers and files are filtered, and chosen by the mouse" found
 stopped ()
 {
     top "$out" <<'STEPS'

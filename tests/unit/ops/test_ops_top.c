@@ -78,6 +78,81 @@ static void test_workers (void **state)
     wm_canvas_free (&canvas);
 }
 
+/* The text filters in any case; the choice stays among what is listed, by a click as well.  */
+static void test_filter (void **state)
+{
+    (void) state;
+    wm_screen_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true, .filter = "W29" };
+    campaign_new (&campaign, 300, "w");
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "> w290") && shows (&canvas, "w299") && !shows (&canvas, "w289"));
+    assert_true (shows (&canvas, "1 to 10 of 300 workers; 10 pass the filter"));
+    assert_true (shows (&canvas, "filter: W29  (Esc removes it)"));
+    wm_top_move (&view, &campaign, 1, 100000);
+    assert_string_equal (view.worker, "w299");
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_false (wm_top_click (&view, &campaign, 1, view.line + 2));
+    assert_string_equal (view.worker, "w292");
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (strstr (canvas.line[view.line + 2], "> w292"));
+    assert_true (wm_top_click (&view, &campaign, 1, view.line + 2));
+    assert_false (wm_top_click (&view, &campaign, 1, view.line + 10)); /* below the list */
+    assert_false (wm_top_click (&view, &campaign, 1, view.line - 1));
+    assert_string_equal (view.worker, "w292");
+    strcpy (view.filter, "none");
+    wm_top_move (&view, &campaign, 1, 0);
+    assert_string_equal (view.worker, ""); /* nothing that is hidden can be drained */
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "no worker passes the filter"));
+    json_decref (campaign.status);
+    wm_canvas_free (&canvas);
+}
+
+static void test_files (void **state)
+{
+    (void) state;
+    char path[64];
+    wm_screen_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    wm_top_view_t view = { .screen = WM_TOP_FILES, .has_keys = true };
+    campaign_new (&campaign, 0, "");
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "asking for the files"));
+    campaign.files = json_array ();
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "no inputs yet"));
+    for (int i = 0; i < 300; i++) {
+        snprintf (path, sizeof path, "/d/f%03d.h5", i);
+        json_array_append_new (campaign.files,
+                               json_pack ("{s:s, s:s, s:s, s:s, s:i, s:i}", "path", path, "output",
+                                          "o", "state", i == 7 ? "held" : "written", "why",
+                                          i == 7 ? "truncated" : "", "hits", 1000 + i, "held", 0));
+    }
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "> /d/f000.h5") && shows (&canvas, " of 300 files"));
+    assert_false (shows (&canvas, "truncated"));
+    wm_top_move (&view, &campaign, 1, 7);
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "> /d/f007.h5") && shows (&canvas, "truncated"));
+    wm_top_move (&view, &campaign, 1, 100000);
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "> /d/f299.h5") && shows (&canvas, "to 300 of 300 files"));
+    strcpy (view.filter, "HELD");
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "> /d/f007.h5") && shows (&canvas, "1 to 1 of 1 files"));
+    wm_top_move (&view, &campaign, 1, -100000);
+    draw (&canvas, &view, &campaign, 60, 199);
+    assert_true (shows (&canvas, "> /d/f007.h5") && shows (&canvas, "OUTPUT"));
+    for (int rows = 1; rows < 70; rows += 3)
+        for (int columns = 1; columns < 330; columns += 41)
+            draw (&canvas, &view, &campaign, rows, columns);
+    json_decref (campaign.files);
+    json_decref (campaign.status);
+    wm_canvas_free (&canvas);
+}
+
 static void test_sizes (void **state)
 {
     (void) state;
@@ -204,10 +279,11 @@ static void test_once (void **state)
 
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (test_workers),
-                                        cmocka_unit_test (test_sizes),
-                                        cmocka_unit_test (test_words),
-                                        cmocka_unit_test (test_worker_row),
-                                        cmocka_unit_test (test_once) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_workers), cmocka_unit_test (test_filter),
+        cmocka_unit_test (test_files),   cmocka_unit_test (test_sizes),
+        cmocka_unit_test (test_words),   cmocka_unit_test (test_worker_row),
+        cmocka_unit_test (test_once)
+    };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
