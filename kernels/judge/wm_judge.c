@@ -14,6 +14,7 @@
 #define WORK_MAX 1e11 /* multiply-adds of a distribution; fewer rows of larger models */
 #define GROUPED 2     /* distributions that OpenVINO scores in other groups, too */
 #define ROWS_LEAST 4u
+#define ROWS_LARGE 2u /* of patches that go alone in a batch, one at a time: memory */
 #define THREADS_MAX 16
 #define ROUNDING (-20) /* binary exponent of the largest rounding of a patch's values */
 #define MOVES 4u       /* by so much, and by halves of it */
@@ -189,7 +190,7 @@ static wm_fault_t check_batches (wm_judge_t *self, void *probe, float *shuffled,
     for (uint32_t r = 0; r < n; r++)
         memcpy (shuffled + (size_t) r * self->n_value,
                 self->row + (size_t) order[r] * self->n_value, self->n_value * sizeof *shuffled);
-    for (size_t s = 1; s < SIZES && n > 1; s++) {
+    for (size_t s = 1; s < SIZES && n > batch_size[s - 1]; s++) {
         const uint32_t rows = batch_size[s] < n ? batch_size[s] : n;
         wm_probe_tensor_t in[WM_MODEL_PORTS_MAX], out[WM_MODEL_PORTS_MAX];
         wm_error_t refused;
@@ -248,9 +249,10 @@ static wm_fault_t judge_dense (wm_judge_t *self, wm_error_t *error)
                  n_out = (size_t) self->rows * self->n_output;
     const bool both = self->device[WM_JUDGE_OPENVINO] && self->device[WM_JUDGE_ONNXRUNTIME];
     float *shuffled = malloc (n_in * sizeof *shuffled),
-          *gathered = malloc (n_in * sizeof *gathered), *again = malloc (n_out * sizeof *again);
+          *gathered = self->parts->n_input > 1 ? malloc (n_in * sizeof *gathered) : NULL,
+          *again = malloc (n_out * sizeof *again);
     const char *name[WM_MODEL_PORTS_MAX];
-    wm_fault_t fault = shuffled && gathered && again
+    wm_fault_t fault = shuffled && (gathered || self->parts->n_input < 2) && again
                            ? WM_OK
                            : wm_fault (error, WM_EHOST, "no memory to judge a model");
     void *probe = NULL;
@@ -379,7 +381,8 @@ static wm_fault_t judge_ragged (wm_judge_t *self, wm_error_t *error)
 
 static wm_fault_t open_engines (wm_judge_t *self, wm_error_t *error)
 {
-    const int cpus = wm_allowance ()->cpus, threads = cpus < THREADS_MAX ? cpus : THREADS_MAX;
+    const int cpus = wm_allowance ()->cpus, most = cpus < THREADS_MAX ? cpus : THREADS_MAX,
+              threads = wm_model_is_large (self->model) ? 1 : most;
     for (int e = 0; e < WM_JUDGE_ENGINES; e++) {
         const wm_device_config_t config = { .engine = engine_name[e],
                                             .precision = "fp32",
@@ -409,6 +412,8 @@ static wm_fault_t take_memory (wm_judge_t *self, wm_error_t *error)
     const uint64_t of_row = (uint64_t) self->n_value + self->n_output;
     const double work = (double) self->parts->madds;
     self->rows = ragged ? 1 : ROWS;
+    if (wm_model_is_large (self->model))
+        self->rows = ROWS_LARGE;
     while (self->rows > ROWS_LEAST &&
            (self->rows * of_row > WM_JUDGE_VALUES_MAX || self->rows * work > WORK_MAX))
         self->rows /= 2;

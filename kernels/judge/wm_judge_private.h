@@ -31,7 +31,8 @@ typedef struct {
 
 /* ---- tensors (wm_judge_tensor.c) ------------------------------------------------------------- */
 
-/* The inputs of `rows` dense patches, which are gathered by port into `gathered` (NULL: one).  */
+/* The inputs of `rows` dense patches, which are gathered by port into `gathered` (NULL: there is
+   one patch, or one port).  */
 void wm_judge_put_dense (const wm_judge_t *self, uint32_t rows, float *patch, float *gathered,
                          wm_probe_tensor_t in[WM_MODEL_PORTS_MAX]);
 

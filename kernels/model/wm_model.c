@@ -531,6 +531,13 @@ bool wm_model_is_ragged (const wm_model_t *self, const wm_port_t **port)
     return self->free_port != NULL;
 }
 
+bool wm_model_is_large (const wm_model_t *self)
+{
+    const uint32_t n_value = wm_model_n_value (self), n_output = wm_model_n_output (self);
+    return !self->free_port &&
+           (n_value > n_output ? n_value : n_output) > WM_RAW_BYTES_MAX / sizeof (float);
+}
+
 const wm_net_t *wm_model_net (const wm_model_t *self)
 {
     return self->header->kind == WM_MODEL_FAMILY ? &self->net : NULL;

@@ -171,6 +171,10 @@ uint32_t wm_model_n_output (const wm_model_t *self);
 /* Returns whether a dimension is free; *port (may be NULL): the first that has one.  */
 bool wm_model_is_ragged (const wm_model_t *self, const wm_port_t **port);
 
+/* Returns whether a patch goes alone in its batch: it or its scores have more than
+   WM_RAW_BYTES_MAX.  */
+bool wm_model_is_large (const wm_model_t *self);
+
 /* Returns the first port that is carried exactly; NULL: none.  */
 const wm_port_t *wm_model_exact (const wm_model_t *self);
 

@@ -67,7 +67,8 @@ static wm_fault_t read_model (engine_t *self, wm_error_t *error)
     self->name[n_output] = WM_GUARD_OUTPUT;
     if (!fault) {
         self->session = wm_onnxruntime_session_new (
-            bytes, size, input, wm_model_n_input (self->model), self->name, self->n_out, error);
+            bytes, size, input, wm_model_n_input (self->model), self->name, self->n_out,
+            wm_model_is_large (self->model), error);
         fault = self->session ? WM_OK : error->fault;
     }
     wm_guard_forget (self->guard);
@@ -405,7 +406,7 @@ static void *probe_open (const void *file, size_t bytes, const wm_port_t *input,
         wm_fault (error, WM_EHOST, "no memory for ONNX Runtime");
     else
         self->session =
-            wm_onnxruntime_session_new (file, bytes, input, n_input, name, n_name, error);
+            wm_onnxruntime_session_new (file, bytes, input, n_input, name, n_name, true, error);
     if (self && !self->session) {
         probe_close (self);
         self = NULL;

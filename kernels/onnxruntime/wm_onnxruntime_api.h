@@ -39,7 +39,9 @@ typedef struct {
                           const ort_value_t *const *input, size_t n_input,
                           const char *const *output_names, size_t n_output, ort_value_t **output);
     ort_status_t *(*CreateSessionOptions) (ort_options_t **); /* 10 */
-    ort_unused_t from_11[12];
+    ort_unused_t from_11[8];
+    ort_status_t *(*DisableCpuMemArena) (ort_options_t *); /* 19 */
+    ort_unused_t from_20[3];
     ort_status_t *(*SetSessionGraphOptimizationLevel) (ort_options_t *, int level); /* 23 */
     ort_status_t *(*SetIntraOpNumThreads) (ort_options_t *, int);
     ort_status_t *(*SetInterOpNumThreads) (ort_options_t *, int); /* 25 */

@@ -141,7 +141,8 @@ static wm_fault_t look_at_inputs (wm_onnxruntime_session_t *self, wm_error_t *er
     return WM_OK;
 }
 
-static ort_status_t *open (wm_onnxruntime_session_t *self, const void *bytes, size_t size)
+static ort_status_t *open (wm_onnxruntime_session_t *self, const void *bytes, size_t size,
+                           bool tight)
 {
     ort_options_t *options = NULL;
     ort_status_t *status = api->CreateSessionOptions (&options);
@@ -151,6 +152,8 @@ static ort_status_t *open (wm_onnxruntime_session_t *self, const void *bytes, si
         status = api->SetInterOpNumThreads (options, 1);
     if (!status)
         status = api->SetSessionGraphOptimizationLevel (options, ORT_OPTIMIZE_ALL);
+    if (!status && tight)
+        status = api->DisableCpuMemArena (options);
     if (!status)
         status = api->CreateSessionFromArray (env, bytes, size, options, &self->session);
     if (!status)
@@ -163,16 +166,17 @@ static ort_status_t *open (wm_onnxruntime_session_t *self, const void *bytes, si
 /* Opens a model whose file states a newer format than ONNX Runtime takes: the number, which is the
    first field as every writer has it, is lowered. What is new in a format that the library does not
    know, operators and types, it refuses by name.  */
-static ort_status_t *open_any (wm_onnxruntime_session_t *self, const uint8_t *bytes, size_t size)
+static ort_status_t *open_any (wm_onnxruntime_session_t *self, const uint8_t *bytes, size_t size,
+                               bool tight)
 {
     if (size < 2 || bytes[0] != IR_VERSION || bytes[1] <= IR_VERSION_MAX || bytes[1] >= 0x80)
-        return open (self, bytes, size);
+        return open (self, bytes, size, tight);
     uint8_t *older = malloc (size);
     if (!older)
-        return open (self, bytes, size);
+        return open (self, bytes, size, tight);
     memcpy (older, bytes, size);
     older[1] = IR_VERSION_MAX;
-    ort_status_t *status = open (self, older, size);
+    ort_status_t *status = open (self, older, size, tight);
     free (older);
     return status;
 }
@@ -180,7 +184,8 @@ static ort_status_t *open_any (wm_onnxruntime_session_t *self, const uint8_t *by
 wm_onnxruntime_session_t *wm_onnxruntime_session_new (const void *bytes, size_t size,
                                                       const wm_port_t *input, uint32_t n_input,
                                                       const char *const *output_name,
-                                                      uint32_t n_output, wm_error_t *error)
+                                                      uint32_t n_output, bool tight,
+                                                      wm_error_t *error)
 {
     pthread_once (&once, start);
     wm_onnxruntime_session_t *self = calloc (1, sizeof *self);
@@ -197,7 +202,7 @@ wm_onnxruntime_session_t *wm_onnxruntime_session_new (const void *bytes, size_t 
     };
     for (uint32_t i = 0; i < n_input; i++)
         self->input_name[i] = input[i].name;
-    ort_status_t *status = open_any (self, bytes, size);
+    ort_status_t *status = open_any (self, bytes, size, tight);
     const wm_fault_t fault = status ? failed (error, WM_EBATCH, "read this model", status)
                                     : look_at_inputs (self, error);
     if (fault)

@@ -32,12 +32,14 @@ typedef struct {
 } wm_onnxruntime_out_t;
 
 /* Reads an ONNX file that has these inputs and outputs; the ports and the names are lent for the
-   session's life, the bytes for this call. NULL with *error: WM_EBATCH, ONNX Runtime does not take
+   session's life, the bytes for this call. tight: memory is taken as a run needs it and given back,
+   not in regions that double and are kept. NULL with *error: WM_EBATCH, ONNX Runtime does not take
    the model; WM_EHOST, no memory.  */
 wm_onnxruntime_session_t *wm_onnxruntime_session_new (const void *bytes, size_t size,
                                                       const wm_port_t *input, uint32_t n_input,
                                                       const char *const *output_name,
-                                                      uint32_t n_output, wm_error_t *error);
+                                                      uint32_t n_output, bool tight,
+                                                      wm_error_t *error);
 void wm_onnxruntime_session_destroy (wm_onnxruntime_session_t **self_p);
 
 /* Returns whether the model's inputs have no batch dimension in front of the ports'.  */

@@ -14,8 +14,17 @@ $python tests/e2e/gatelarge.py make "$work" $side || bail "no model"
 
 # Before anything is computed: what it needs.
 least=$((4 * (row + 65536)))
-"$bin/wiremill" import "$work/tile.onnx" --output "$work/tile.wmm" >/dev/null 2>&1 || bail "no model is imported"
 model=$work/tile.wmm
+# Without the libraries 20 rows, and two patches inside, of which ONNX Runtime makes 16 channels of one.
+imports ()
+{
+    local most=$((131072 + 31 * row / 1024)) kib
+    kib=$($python -c 'import resource, subprocess, sys
+subprocess.run (sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print (resource.getrusage (resource.RUSAGE_CHILDREN).ru_maxrss)' "$bin/wiremill" import "$work/tile.onnx" --output "$model") || return 1
+    [ -n "$SAN" ] || [ "$kib" -lt $most ] || { echo "$kib KiB, more than $most"; return 1; }
+}
+ok "its import has two of its rows at a time" imports
 small () { refused 2 "--budget 20000000 is too little for patches of up to $row bytes: give --budget $least or more" \
     "$bin/wiremill" broker --clients --model "$model" --campaign "$work/clients" --listen "ipc://$work/b" --budget 20000000; }
 ok "a budget that is too small is refused, with the number to give" small
