@@ -95,7 +95,7 @@ def files(work):
     dense(folder, "dense", 8)
     config(folder, "dense", 0, [("data_0", "FP32", [3, 8, 8], [1, 3, 8, 8])], [("fc6_1", "FP32", [10], [1, 10, 1, 1], 'label_filename: "labels.txt"')])
     with open(f"{folder}/dense/labels.txt", "w") as out:
-        out.write("\r\n".join(LABELS))
+        out.write("one")  # `named` writes others
     for name, path in OUTSIDE.items():
         doubled(folder, name, [["n", 4]])
         config(folder, name, 8, [], [("y0", "FP32", [4], None, f'label_filename: "{path}"')])
@@ -188,7 +188,7 @@ def classify(address, model, name, array, output, k, binary=False, code=200):
     return answer["shape"], texts if binary else answer["data"]
 
 
-def classes(work, address):
+def classes(_, address):
     """The classification extension: labels, all of an output with max_batch_size 0, else row by row."""
     assert "classification" in ask(address, "/v2")["extensions"]
     x = np.random.default_rng(5).random((3, 8, 8), np.float32)
@@ -210,13 +210,9 @@ def classes(work, address):
     for wrong in (-1, 1.5, "3", True):
         error = classify(address, "dense", "data_0", x, "fc6_1", wrong, code=400)
         assert "'classification' of output 'fc6_1' is a number of classes" in error, error
-    with open(f"{work}/models/dense/labels.txt", "w") as out:  # other labels, the same model: it is loaded again
-        out.write("one")
-    ask(address, "/v2/repository/models/dense/load", "POST", "{}")
-    assert classify(address, "dense", "data_0", x, "fc6_1", 10)[1] == printed(scores, 10, ["one"])
 
 
-def named(_, address):
+def named(work, address):
     """With --model-control-mode explicit, --load-model dense and --server-name triton."""
     assert ask(address, "/v2")["name"] == "triton"
     wait_for(lambda: call(address, "GET", "/v2/health/ready")[0] == 200)
@@ -225,6 +221,13 @@ def named(_, address):
     assert call(address, "GET", "/v2/models/one/ready")[0] == 400
     ask(address, "/v2/repository/models/one/load", "POST", "{}")
     assert call(address, "GET", "/v2/models/one/ready")[0] == 200
+    x = np.random.default_rng(6).random((3, 8, 8), np.float32)
+    scores = infer(address, "dense", [("data_0", "FP32", x)])["fc6_1"]
+    assert classify(address, "dense", "data_0", x, "fc6_1", 10)[1] == printed(scores, 10, ["one"])
+    with open(f"{work}/models/dense/labels.txt", "w") as out:  # other labels, the same model: it is loaded again
+        out.write("\r\n".join(LABELS))
+    ask(address, "/v2/repository/models/dense/load", "POST", "{}")
+    assert classify(address, "dense", "data_0", x, "fc6_1", 10)[1] == printed(scores, 10, LABELS)
 
 
 def post(address, model, config=None, files=None, code=200, what="load", **more):
@@ -313,7 +316,7 @@ def brought(work, address, folders):
 def fixed(_, address):
     """With --model-control-mode none clients may neither load nor unload; the rest is loaded."""
     for what in ("load", "unload"):
-        error = ask(address, f"/v2/repository/models/given/{what}", "POST", "{}", 503)["error"]
+        error = ask(address, f"/v2/repository/models/one/{what}", "POST", "{}", 503)["error"]
         assert error.startswith("explicit model load / unload is not allowed"), error
     assert ask(address, "/v2")["name"] == "wiremill"
 

@@ -16,23 +16,20 @@ other () # log, options...: a gateway, beside the others; sets http
     until_true 60 address
 }
 mkdir -p "$work/state/wiremill-loaded-7/1"
-given=(--model "given=$work/models/one/1/model.onnx")
-other explicit "${given[@]}" --model-repository "$work/models" --model-control-mode explicit --load-model dense --server-name triton \
+other explicit --model "given=$work/models/one/1/model.onnx" --model-repository "$work/models" --model-control-mode explicit --load-model dense --server-name triton \
     --state "$work/state"
 ok "--model-control-mode explicit loads what --load-model names, and --model" run named "$http"
 run loads "$http" >"$work/loads" 2>&1 & # while others are asked: it waits for most of its time
 loads=$!
-other none "${given[@]}" --model-control-mode none
-ok "--model-control-mode none: no client loads or unloads" run fixed "$http"
-other all --model-repository "$work/models"
-ok "what can be honoured is loaded, what cannot is not, and the reasons name the shapes" run ready,refusals "$http"
-ok "clients' shapes in metadata and configuration; reshape, free sizes, max_batch_size 0: answers have them" run words,shapes "$http"
-ok "a sequence beside a state of one row; a model as densenet_onnx; the classification extension, with labels" \
-    run sequence,judged,classes "$http"
+other none --model-repository "$work/models" --model-control-mode none
+ok "what can be honoured is loaded, what cannot is not, and the reasons name the shapes; no client loads or unloads" \
+    run ready,refusals,fixed "$http"
+ok "clients' shapes in metadata and configuration, and answers; a sequence beside a state of one row; classes; densenet_onnx" \
+    run words,shapes,sequence,judged,classes "$http"
 loaded () { wait $loads || { cat "$work/loads"; return 1; }; }
 ok "configurations and files that come with a load" loaded
 kill -TERM "${gateways[@]}"
-for one in 0 1 2; do
+for one in 0 1; do
     ok "SIGTERM ends gateway $one" wait "${gateways[one]}"
 done
 left () { ! ls -d "$work"/state/wiremill-loaded-*; }
