@@ -84,6 +84,10 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_LATE_TAKEN_FOR_ANOTHER] = { "late-taken-for-another",
                                      "a late payload becomes that of another event" },
     [BUG_ANSWERED_TWICE] = { "answered-twice", "the answer of a copy is sent to its client too" },
+    [BUG_ANSWER_FORGOTTEN] = { "answer-forgotten", "one answer in 16 is not sent to its client" },
+    [BUG_HELD_UNANSWERED] = { "held-unanswered", "a batch that is held is not answered" },
+    [BUG_ANNOUNCED_ONCE] = { "announced-once",
+                             "what a client announces again in a new session is passed over" },
     [BUG_OWED_FOR_EVER] = { "owed-for-ever", "a late BATCH answers no NEED" },
     [BUG_SILENT_FROM_HELLO] = { "silent-from-hello", "a client's messages are no sign of life" },
     [BUG_ENDED_WITH_ANOTHER] = { "ended-with-another", "a client's end ends other clients" },
@@ -371,6 +375,10 @@ bool bug_sends (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         return is_second (msg);
     if (sim.bug == BUG_DONE_FORGOTTEN && msg->type == WM_MSG_EVENT_DONE)
         return nth (16);
+    if (sim.bug == BUG_ANSWER_FORGOTTEN && msg->type == WM_MSG_RESULTS)
+        return nth (16);
+    if (sim.bug == BUG_HELD_UNANSWERED && msg->type == WM_MSG_RESULTS)
+        return msg->code != 0;
     if (sim.bug == BUG_WRONG_PAYLOAD && msg->type == WM_MSG_TASK)
         return send_another (link, msg, payload);
     if (sim.bug == BUG_TURN_STUCK && msg->type == WM_MSG_HEARTBEAT)
@@ -491,6 +499,33 @@ static void bug_late (wm_core_t *core, session_t *session, const batch_t *batch,
         session->n_owed++;
 }
 
+/* A SUBMIT that begins with this batch has come in an earlier session of the same client.  */
+static bool is_announced (const session_t *client, const wm_payload_t *payload)
+{
+    static struct {
+        uint8_t instance[16], line[sizeof (wm_manifest_batch_t)];
+        uint32_t session;
+    } seen[SEEN];
+    static size_t n_seen;
+    static uint64_t seed;
+    const size_t bytes = sizeof seen->line;
+    if (seed != sim.seed)
+        n_seen = 0;
+    seed = sim.seed;
+    if (payload->bytes < bytes)
+        return false;
+    for (size_t i = 0; i < n_seen; i++)
+        if (memcmp (seen[i].line, payload->data, bytes) == 0 &&
+            memcmp (seen[i].instance, client->instance, 16) == 0)
+            return seen[i].session != client->id;
+    if (n_seen < SEEN) {
+        memcpy (seen[n_seen].line, payload->data, bytes);
+        memcpy (seen[n_seen].instance, client->instance, 16);
+        seen[n_seen++].session = client->id;
+    }
+    return false;
+}
+
 bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
 {
     wm_core_t *core = broker_core ();
@@ -561,6 +596,8 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
         if (is_result && !batch)
             answer_again (msg, payload);
         return false;
+    case BUG_ANNOUNCED_ONCE:
+        return msg->type == WM_MSG_SUBMIT && is_announced (session, payload);
     case BUG_LATE_REFUSED:
         if (session->role == WM_ROLE_PRODUCER)
             session->n_owed = session->n_asked;
