@@ -403,31 +403,41 @@ static bool waits_for_another (const wm_produce_t *self, const wm_input_t *input
     return false;
 }
 
-bool wm_produce_write (wm_produce_t *self, wm_input_t *input, wm_fault_t *fault)
+/* Decides all that an output waits for.  */
+static bool has_step (const wm_produce_t *self, const wm_input_t *input)
 {
-    if (!may_write (input) || is_ready (input) || wm_produce_is_full (self) ||
-        (!input->placed && waits_for_another (self, input)))
-        return false;
-    if (input->placed) {
-        if (self->options->store && !input->stored && !wm_produce_store (self, input, fault))
-            return false;
-        *fault = file_written_send (self, input);
-        return true;
-    }
-    if (!input->writer && !writer_make (self, input, fault))
-        return true;
+    return may_write (input) && !wm_produce_is_full (self) &&
+           (input->placed || (!is_ready (input) && !waits_for_another (self, input)));
+}
+
+static wm_fault_t writer_step (wm_produce_t *self, wm_input_t *input)
+{
     bool done;
     wm_produce_set_reading (input->path);
-    *fault = wm_writer_step (input->writer, &done, &input->result, &self->error);
+    const wm_fault_t fault =
+        wm_writer_step (input->writer, &done, &input->result, &self->error);
     wm_produce_set_reading ("");
-    if (!*fault && (done || wm_writer_is_ready (input->writer)))
+    if (!fault && (done || wm_writer_is_ready (input->writer)))
         wm_produce_has_room (self, input);
-    if (!*fault && done) {
+    if (!fault && done) {
         wm_writer_destroy (&input->writer);
         input->placed = true;
-        if (!self->options->store)
-            *fault = file_written_send (self, input);
     }
+    return fault;
+}
+
+bool wm_produce_write (wm_produce_t *self, wm_input_t *input, wm_fault_t *fault)
+{
+    if (!has_step (self, input))
+        return false;
+    if (!input->placed) {
+        if (input->writer || writer_make (self, input, fault))
+            *fault = writer_step (self, input);
+        if (*fault || !input->placed || self->options->store)
+            return true;
+    } else if (self->options->store && !wm_produce_store (self, input, fault))
+        return false;
+    *fault = file_written_send (self, input);
     return true;
 }
 
