@@ -3,7 +3,7 @@
 #include "producer/verbs.h"
 
 #include "kernels/patch/wm_image.h"
-#include "producer/cutting/wm_pack.h"
+#include "producer/cutting/wm_cut.h"
 #include "producer/files/wm_npy.h"
 #include "producer/layouts/wm_reader.h"
 #include "producer/pictures/wm_render_process.h"
@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* clang-format off */
@@ -51,8 +50,6 @@ static const wm_option_t options[] = {
      .help = "patch specification"},
     {.name = "event", .value = "N", .least = 0, .most = LONG_MAX,
      .help = "only event number N of the file, from 0 (default: all)"},
-    {.name = "timing", .task = "how",
-     .help = "also encode as for a broker, and print where the time went"},
     {.name = NULL},
 };
 
@@ -73,7 +70,6 @@ typedef struct {
     wm_reader_pair_t pair; /* planes NULL: none */
     int patches_fd;
     long event; /* -1: all */
-    bool timing;
 
     wm_spec_t spec;
     wm_reader_t *reader;
@@ -87,18 +83,8 @@ typedef struct {
     size_t map_bytes;
     char head[WM_NPY_HEAD_MAX];
     size_t head_bytes;
-    int64_t read_ns;
-    uint64_t raw_bytes, frame_bytes;
-    uint32_t n_batch;
     uint64_t n_held, n_of[WM_HIT_STATUSES]; /* by reason */
 } job_t;
-
-static int64_t now_ns (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* A specification by file or preset.  */
 static wm_fault_t spec_load (wm_spec_t *spec, const char *name, wm_error_t *error)
@@ -165,16 +151,6 @@ static wm_fault_t batch_cut (job_t *job, const uint32_t *hit, wm_error_t *error)
     return fault;
 }
 
-static wm_fault_t event_read (job_t *job, uint32_t ordinal, char where[480], wm_error_t *error)
-{
-    char name[128];
-    int64_t start = now_ns ();
-    wm_fault_t fault = wm_reader_event (job->reader, ordinal, &job->content, error);
-    job->read_ns += now_ns () - start;
-    snprintf (where, 480, "%.300s: %s", job->input, wm_event_format (&job->content, name));
-    return fault;
-}
-
 /* Names a held hit: by its number in the event, of a stream by its row and own time.  */
 static void held_name (const job_t *job, const char *where, const wm_manifest_held_t *held)
 {
@@ -190,11 +166,12 @@ static void held_name (const job_t *job, const char *where, const wm_manifest_he
 
 static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
 {
-    char where[480];
-    wm_fault_t fault;
+    char where[480], name[128];
+    wm_fault_t fault = wm_reader_event (job->reader, ordinal, &job->content, error);
     const uint32_t *hit;
-    if ((fault = event_read (job, ordinal, where, error)) ||
-        (job->event >= 0 && (fault = array_make (job, job->content.n_hit, error))) ||
+    snprintf (where, sizeof where, "%.300s: %s", job->input,
+              wm_event_format (&job->content, name));
+    if (fault || (job->event >= 0 && (fault = array_make (job, job->content.n_hit, error))) ||
         (fault = wm_cut_start (job->cut, &job->content, where, error)))
         return fault;
     for (;;) {
@@ -202,7 +179,6 @@ static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
             return fault;
         if (!job->batch.n_hit)
             break;
-        job->n_batch++;
         if ((fault = batch_cut (job, hit, error)))
             return fault;
     }
@@ -218,40 +194,6 @@ static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
 
 /* As of a campaign of the usual network.  */
 static const wm_cut_limits_t limits = { 4, WM_DEFAULT_BATCH_HITS, WM_RAW_BYTES_MAX, true };
-
-/* What a campaign's producer does with each event, measured.  */
-static wm_fault_t time_print (job_t *job, wm_error_t *error)
-{
-    const uint8_t digest[16] = { 0 };
-    wm_packer_t *packer = wm_packer_new (&job->spec, limits, digest);
-    wm_fault_t fault = WM_OK;
-    job->read_ns = 0;
-    for (uint32_t e = 0; e < wm_reader_n_event (job->reader) && !fault; e++) {
-        char where[480];
-        wm_pack_t *pack = NULL;
-        const uint8_t *in_fiducial;
-        if ((job->event >= 0 && (uint32_t) job->event != e) ||
-            (fault = event_read (job, e, where, error)) ||
-            (fault = wm_packer_pack (packer, &job->content, where, &pack, &in_fiducial, error)))
-            continue;
-        uint64_t raw = 0;
-        for (uint32_t b = 0; b < pack->n_batch; b++)
-            raw += pack->batch[b].raw_bytes;
-        printf (
-            "event %lld:%lld:%lld: %u hits (%u in the cell of the one before, %u on bad channels), "
-            "%u held, %u batches, %llu bytes raw, %zu encoded\n",
-            (long long) pack->run, (long long) pack->subrun, (long long) pack->event, pack->n_hit,
-            pack->n_same_cell, pack->n_bad_channel_hit, pack->n_held, pack->n_batch,
-            (unsigned long long) raw, pack->n_batch ? pack->frame_start[pack->n_batch] : 0);
-        wm_pack_destroy (&pack);
-    }
-    int64_t cut_ns, encode_ns;
-    wm_packer_times (packer, &cut_ns, &encode_ns);
-    printf ("read %.1f ms, cut %.1f ms, digest and encode %.1f ms\n", (double) job->read_ns * 1e-6,
-            (double) cut_ns * 1e-6, (double) encode_ns * 1e-6);
-    wm_packer_destroy (&packer);
-    return fault;
-}
 
 static void held_say (const job_t *job)
 {
@@ -316,7 +258,7 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
         held_say (job);
         joined_say (job);
     }
-    return fault || !job->timing ? fault : time_print (job, error);
+    return fault;
 }
 
 /* In the child of wm_render_process.h: an array that is not whole is nothing.  */
@@ -349,8 +291,7 @@ static int cut_main (const wm_args_t *args)
                             wm_args_text (args, "hit-time"), offset, pedestal },
                   .patches = wm_args_text (args, "patches"),
                   .spec_name = wm_args_text (args, "spec"),
-                  .event = wm_args_given (args, "event") ? wm_args_number (args, "event") : -1,
-                  .timing = wm_args_given (args, "timing") };
+                  .event = wm_args_given (args, "event") ? wm_args_number (args, "event") : -1 };
     wm_error_t error;
     if (job.pair.planes && !job.pair.channels)
         return wm_args_refuse (args, "--planes needs --channels");

@@ -6,24 +6,15 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct wm_packer_t {
     wm_cut_t *cut;
     wm_coder_t *coder;
     wm_batch_t batch;
     uint8_t pins_digest[16];
-    int64_t cut_ns, encode_ns;
     /* capacities of the pack being made */
     size_t batch_max, hit_start_max, frame_start_max, frames_max;
 };
-
-static int64_t now_ns (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 void wm_pack_destroy (wm_pack_t **self_p)
 {
@@ -60,12 +51,6 @@ void wm_packer_destroy (wm_packer_t **self_p)
     wm_batch_clear (&(*self_p)->batch);
     free (*self_p);
     *self_p = NULL;
-}
-
-void wm_packer_times (const wm_packer_t *self, int64_t *cut_ns, int64_t *encode_ns)
-{
-    *cut_ns = self->cut_ns;
-    *encode_ns = self->encode_ns;
 }
 
 /* Adds the batch that was cut last.  */
@@ -132,15 +117,12 @@ static wm_fault_t manifest_end (wm_packer_t *self, wm_pack_t *pack, const wm_eve
 static wm_fault_t event_pack (wm_packer_t *self, const wm_event_t *event, const char *where,
                               wm_pack_t *pack, wm_error_t *error)
 {
-    int64_t t0 = now_ns (), t1;
     wm_fault_t fault = wm_cut_start (self->cut, event, where, error);
     pack->row = malloc (4ul * event->n_hit + 1);
     if (!fault && !pack->row)
         fault = wm_fault (error, WM_EHOST, "out of memory");
-    for (const uint32_t *hit; !fault; t0 = now_ns (), self->encode_ns += t0 - t1) {
+    for (const uint32_t *hit; !fault;) {
         fault = wm_cut_next (self->cut, &self->batch, &hit, error);
-        t1 = now_ns ();
-        self->cut_ns += t1 - t0;
         if (fault || !self->batch.n_hit)
             break;
         fault = batch_add (self, pack, event, hit, where, error);

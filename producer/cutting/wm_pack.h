@@ -34,7 +34,4 @@ void wm_packer_destroy (wm_packer_t **self_p);
 wm_fault_t wm_packer_pack (wm_packer_t *self, const wm_event_t *event, const char *where,
                            wm_pack_t **pack, const uint8_t **in_fiducial, wm_error_t *error);
 
-/* Nanoseconds spent cutting (runs included) and encoding (digests included), since the start.  */
-void wm_packer_times (const wm_packer_t *self, int64_t *cut_ns, int64_t *encode_ns);
-
 #endif
