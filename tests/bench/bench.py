@@ -2,7 +2,7 @@
 
 RESULTS.md keeps the numbers.
 
-usage: bench.py [kernels] [broker] [engines] [library] [gateway] [pipeline] [elsewhere]     (all of them)
+usage: bench.py [kernels] [broker] [ledger] [engines] [library] [gateway] [pipeline] [elsewhere]     (all of them)
 
 Every measurement is a list of points as `wiremill bench --json` prints them (schema wiremill-bench-1), and is shown
 under the same names: `wiremill bench` itself, and the programs sparse_bench, broker_bench and core_bench.
@@ -13,7 +13,8 @@ ratios, with the least and the most beside it, so that one slow minute decides n
 batch, streams and threads that a sweep finds best here, just before. Where something fails it is reported once, its
 rows are left out, and the exit code is 1.
 
-EVENTS=n (20) synthetic events; FILES=n (3000) files of two patches; LINK=n (50e6) bytes/s of a link; ROUNDS=n (5; of whole synthetic campaigns and of
+EVENTS=n (20) synthetic events; FILES=n (3000) files of two patches; FINISHED=n (1000000) events and
+RETURNED=n (100000) batches of the ledger; LINK=n (50e6) bytes/s of a link; ROUNDS=n (5; of whole synthetic campaigns and of
 noise 3); SECONDS_EACH=s (2) for an engine; WORKERS=n (1) of the gateway. The last thing printed is one table; build/bench.json has the table and
 more (of a part: build/bench-part.json).
 """
@@ -33,10 +34,12 @@ import bench_gateway
 
 BUILD = os.environ.get("WM_BUILD", "build/release")
 BIN, WORK = os.path.abspath(f"{BUILD}/bin"), tempfile.mkdtemp()
-PARTS = ("kernels", "broker", "engines", "library", "gateway", "pipeline", "elsewhere")
+PARTS = ("kernels", "broker", "ledger", "engines", "library", "gateway", "pipeline", "elsewhere")
 LINK = int(os.environ.get("LINK", 50e6))    # bytes/s
 EVENTS = int(os.environ.get("EVENTS", 20))
 FILES = int(os.environ.get("FILES", 3000))
+FINISHED = int(os.environ.get("FINISHED", 1000000))     # events of the ledger's start
+RETURNED = int(os.environ.get("RETURNED", 100000))      # batches of it
 ROUNDS = int(os.environ.get("ROUNDS", 5))
 LONG_ROUNDS = min(3, ROUNDS)
 SECONDS = os.environ.get("SECONDS_EACH", "2")
@@ -340,19 +343,34 @@ def library():
     ratio("python_over_library (goal 0.9)", "python", "calls")
 
 
-def broker():
-    def point(*options):
-        """Of broker_bench, which prints one point."""
-        shutil.rmtree(f"{WORK}/broker", ignore_errors=True)
-        return json.loads(run(f"{BUILD}/bench/broker_bench", f"{WORK}/broker", "--json", *options))
+def broker_point(*options):
+    """Of broker_bench, which prints one point."""
+    shutil.rmtree(f"{WORK}/broker", ignore_errors=True)
+    return json.loads(run(f"{BUILD}/bench/broker_bench", f"{WORK}/broker", "--json", *options))
 
+
+def ledger():
+    print(f"\n== ledger: {FINISHED:,} finished events, {RETURNED:,} returned batches, and a million hits", flush=True)
+    starts = [broker_point("--finished", -(-FINISHED // 1000), "--returned", RETURNED, "--hits", 1) for _ in range(LONG_ROUNDS)]
+    hits = [broker_point("--returned", 1000, "--hits", 1000) for _ in range(LONG_ROUNDS)]
+    show(starts + hits)
+    of = lambda points, name, digits: middle([p[name] for p in points], digits)
+    row(f"ledger: start on {FINISHED:,} events, {RETURNED:,} batches", f"serves after {of(starts, 'serves_s', 2)} s; after "
+        f"{of(starts, 'rebuilt_serves_s', 2)} s where the ledger is made again from the journal")
+    row(f"... a commit of {starts[0]['commit_records']:,} records", f"{of(starts, 'commit_ms', 1)} ms; the longest "
+        f"{max(p['commit_most_ms'] for p in starts):.1f} ms of {starts[0]['commits']}; ledger {starts[0]['ledger_mb']:.0f} MB")
+    row("... a million hits in 1,000 results", f"journaled and committed in {of(hits, 'returned_s', 2)} s; journal "
+        f"{hits[0]['journal_mb']:.0f} MB, ledger {hits[0]['ledger_mb']:.1f} MB")
+
+
+def broker():
     def beside(name, idle, hostile=False):
         def measure():
             flood = subprocess.Popen(["nice", "-n", "19", f"{BUILD}/tests/fault/hostile",
                                       f"ipc://{WORK}/broker/b", "600"],
                                      stdout=subprocess.DEVNULL) if hostile else None
             try:
-                p = point("--batches", 200000, "--task", 100, "--hits", 1, "--idle", idle)
+                p = broker_point("--batches", 200000, "--task", 100, "--hits", 1, "--idle", idle)
             finally:
                 if flood:
                     flood.kill()
@@ -364,7 +382,7 @@ def broker():
 
     print("\n== broker: 100 KB tasks, 16 KB results, workers that do no work", flush=True)
     batches = os.environ.get("BATCHES", 20000)
-    p = point("--batches", batches, "--task", 102400, "--hits", 960, "--workers", 2, "--resume")
+    p = broker_point("--batches", batches, "--task", 102400, "--hits", 960, "--workers", 2, "--resume")
     show([p])
     row("broker: 100 KB tasks, 16 KB results", f"{p['batches_s']:,.0f} batches/s committed and acknowledged")
     row(f"... killed with {int(batches):,} returned", f"serves after {p['serves_s']:.2f} s, its worker is back after "
@@ -382,14 +400,9 @@ def broker():
     ratio("broker_500_idle_over_10", "idle_500", "idle_10")
     ratio("broker_hostile_over_alone", "hostile", "idle_0")
     ratio("broker_hostile_cpu_over_alone", "hostile_cpu", "idle_0_cpu")
-    encrypted_broker(point)
-    print("\n== broker: a start on ten million finished events and a million returned batches", flush=True)
-    p = point("--finished", 10000, "--returned", 1000000, "--hits", 1)
-    show([p])
-    row("broker: start on 10 M events, 1 M batches", f"serves after {p['serves_s']:.2f} s; after "
-        f"{p['rebuilt_serves_s']:.2f} s where the ledger is made again from the journal")
+    encrypted_broker()
     print("\n== broker: 100,000 inputs, 1e8 hits announced", flush=True)
-    p = point("--announced", os.environ.get("INPUTS", 100000), "--hits", 1000)
+    p = broker_point("--announced", os.environ.get("INPUTS", 100000), "--hits", 1000)
     show([p])
     row(f"broker: {p['announced']:,} inputs, {p['hits']:.0e} hits announced",
         f"status after {p['announced_status_ms']:.1f} ms (median; at most {p['announced_status_most_ms']:.1f}; "
@@ -402,7 +415,7 @@ def broker():
         f"{p['batches_s'] / 1e6:.1f}" for p in report["core"]) + " million batches/s decided")
 
 
-def encrypted_broker(point):
+def encrypted_broker():
     """The broker over TCP, with keys and encryption and without, and beside handshakes by an unknown key."""
     print("\n== broker over TCP: 100 KB tasks, 16 KB results, with keys (CURVE) and without, beside a handshake storm",
           flush=True)
@@ -410,7 +423,7 @@ def encrypted_broker(point):
 
     def over(name, *options):
         def measure():
-            p = point("--batches", batches, "--task", 102400, "--hits", 960, "--workers", 2, *options)
+            p = broker_point("--batches", batches, "--task", 102400, "--hits", 960, "--workers", 2, *options)
             n = p["batches_s"] * p["seconds"]
             rates.setdefault(name + "_cpu", []).append((p["cpu_broker_s"] + p["cpu_clients_s"]) / n * 1e6)
             points.setdefault(name, []).append(p)
@@ -813,6 +826,7 @@ def main(parts):
     prepare()
     try:
         for part, wanted in ((kernels, wants("kernels")), (noise, wants("kernels")), (broker, wants("broker")),
+                             (ledger, wants("ledger")),
                              (library, wants("library")),
                              (lambda: bench_gateway.part(sys.modules[__name__]), wants("gateway")),
                              (lambda: synthetic(wants("engines")), wants("engines", "pipeline")),

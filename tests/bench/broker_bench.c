@@ -521,6 +521,28 @@ static int parse (int argc, char **argv, int *exit_code)
 
 /* ---- a start on much that is done ------------------------------------------------------------ */
 
+#define COMMIT_RECORDS 8192
+
+static double commit_s, commit_most_s; /* of all commits of so many records; of the longest */
+static unsigned n_commit;
+
+/* What was added since the last call becomes durable.  */
+static void commit (wm_campaign_t *campaign)
+{
+    wm_error_t error;
+    wm_journal_sync (campaign->journal);
+    const bool is_full = wm_ledger_pending (campaign->ledger) == COMMIT_RECORDS;
+    const double start = seconds ();
+    if (wm_ledger_commit (campaign->ledger, &error))
+        die ("ledger", error.text);
+    const double took = seconds () - start;
+    if (!is_full)
+        return;
+    n_commit++;
+    commit_s += took;
+    commit_most_s = took > commit_most_s ? took : commit_most_s;
+}
+
 static void record_add (wm_campaign_t *campaign, wm_record_t *record)
 {
     wm_place_t place;
@@ -528,11 +550,8 @@ static void record_add (wm_campaign_t *campaign, wm_record_t *record)
     if (wm_journal_append (campaign->journal, record, &place, &error))
         die ("journal", error.text);
     wm_ledger_apply (campaign->ledger, record, &place);
-    if (wm_ledger_pending (campaign->ledger) < 8192)
-        return;
-    wm_journal_sync (campaign->journal);
-    if (wm_ledger_commit (campaign->ledger, &error))
-        die ("ledger", error.text);
+    if (wm_ledger_pending (campaign->ledger) == COMMIT_RECORDS)
+        commit (campaign);
 }
 
 static void input_add (wm_campaign_t *campaign, uint32_t id)
@@ -590,20 +609,26 @@ static void campaign_fill (void)
         die ("campaign", error.text);
     for (uint32_t id = 1; id <= setup.finished + open; id++)
         input_add (&campaign, id);
+    const double start = seconds ();
     for (uint32_t i = 0; i < setup.returned; i++)
         result_add (&campaign, i);
-    wm_journal_sync (campaign.journal);
-    if (wm_ledger_commit (campaign.ledger, &error))
-        die ("ledger", error.text);
+    commit (&campaign);
+    const double returned_s = seconds () - start,
+                 commit_ms = n_commit ? 1e3 * commit_s / n_commit : 0;
     const double journal_mb = 1e-6 * (double) wm_journal_bytes (campaign.journal),
                  ledger_mb = 1e-6 * (double) wm_ledger_bytes (campaign.ledger);
     if (setup.json)
-        printf ("{\"finished\": %u, \"returned\": %u, \"journal_mb\": %.1f, \"ledger_mb\": %.1f",
-                setup.finished, setup.returned, journal_mb, ledger_mb);
+        printf ("{\"finished\": %u, \"returned\": %u, \"journal_mb\": %.1f, \"ledger_mb\": %.1f, "
+                "\"returned_s\": %.4f, \"commits\": %u, \"commit_records\": %u, "
+                "\"commit_ms\": %.2f, \"commit_most_ms\": %.2f",
+                setup.finished, setup.returned, journal_mb, ledger_mb, returned_s, n_commit,
+                COMMIT_RECORDS, commit_ms, 1e3 * commit_most_s);
     else
-        printf ("%u inputs of %u events written, %u batches returned in %u open ones: journal %.0f "
-                "MB, ledger %.0f MB\n",
-                setup.finished, EVENTS_A_FILE, setup.returned, open, journal_mb, ledger_mb);
+        printf ("%u inputs of %u events written, %u batches returned in %u open ones within %.2f "
+                "s: journal %.0f MB, ledger %.0f MB\n"
+                "%u commits of %u records: %.1f ms each, %.1f at most\n",
+                setup.finished, EVENTS_A_FILE, setup.returned, open, returned_s, journal_mb,
+                ledger_mb, n_commit, COMMIT_RECORDS, commit_ms, 1e3 * commit_most_s);
     wm_campaign_close (&campaign);
 }
 
