@@ -1,12 +1,14 @@
-/* wm_live_graph.c - a graph of rates with its axes, and the same numbers as a table for screen
+/* wm_live_graph.c - a graph of rates, and the same numbers as a table for screen
    readers.  */
 #include "ops/ask/wm_show.h"
 #include "ops/serve/wm_live_private.h"
 #include "schema/page/wm_page.h"
+#include "schema/page/wm_svg.h"
 
 #include <time.h>
 
 #define ROWS 12 /* of the table */
+#define BLUE "#0b5fb4"
 
 static const char *clock_of (double time_s, const char *format, char text[32])
 {
@@ -62,25 +64,30 @@ void wm_live_graph (FILE *out, const wm_live_graph_t *self)
 {
     double most, mean;
     char a[32], b[32];
+    struct tm local = { 0 };
+    const time_t to = (time_t) self->to_s;
     const int known = measure (self, 0, self->n, &most, &mean);
-    fprintf (out,
-             "<figure id=\"%s\">\n<div class=\"plot\"><svg role=\"img\" aria-label=\"%s; below it "
-             "as a table\" viewBox=\"0 0 %d 100\" preserveAspectRatio=\"none\"><path d=\"",
-             self->id, self->title, self->n);
+    const double part_s = (self->to_s - self->from_s) / self->n,
+                 clock_s = localtime_r (&to, &local) ? (double) local.tm_gmtoff : 0;
+    wm_svg_t plot = { .out = out,
+                      .title = self->title,
+                      .about = "below it as a table",
+                      .width = 440,
+                      .height = 170,
+                      .x = { .from = self->from_s + clock_s,
+                             .to = self->to_s + clock_s,
+                             .name = "local time of this server" },
+                      .y = { .name = self->per_s },
+                      .is_time = true }; /* in UTC, so that it is given local times */
+    wm_svg_fit (&plot.y, 0, most > 0 ? most : 1);
+    fprintf (out, "<figure id=\"%s\">\n", self->id);
+    wm_svg_begin (&plot);
     for (int i = 0; i < self->n; i++)
         if (self->rate[i] > 0)
-            fprintf (out, "M%d 100V%.1fh1V100z", i, 100 - 100 * (double) self->rate[i] / most);
-    fprintf (out, "\"/><path class=\"grid\" d=\"M0 50H%d\"/></svg>", self->n);
-    if (most > 0)
-        fprintf (out, "<span class=\"top\">%s</span><span class=\"half\">%s</span>",
-                 wm_show_short (most, a), wm_show_short (most / 2, b));
-    fputs ("<span class=\"zero\">0</span></div>\n", out);
-    const double span_s = self->to_s - self->from_s;
-    const char *format = span_s > 86400 ? "%b %d" : span_s < 600 ? "%H:%M:%S" : "%H:%M";
-    fprintf (out, "<div class=\"ends\"><span>%s</span>", clock_of (self->from_s, "%b %d %H:%M", a));
-    fprintf (out, "<span>%s</span>", clock_of ((self->from_s + self->to_s) / 2, format, a));
-    fprintf (out, "<span>%s</span></div>\n<figcaption>",
-             self->is_now ? "now" : clock_of (self->to_s, "%b %d %H:%M", a));
+            wm_svg_bar (&plot, plot.x.from + i * part_s, plot.x.from + (i + 1) * part_s, 0,
+                        (double) self->rate[i], BLUE, 1);
+    wm_svg_end (&plot);
+    fputs ("<figcaption>", out);
     wm_page_print (out, "%s, in %s: ", self->title, self->per_s);
     if (known)
         fprintf (out, "most %s, on average %s%s", wm_show_short (most, a), wm_show_short (mean, b),

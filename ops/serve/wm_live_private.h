@@ -33,7 +33,6 @@ const char *wm_live_class (const char *state);
 typedef struct {
     const char *id, *title, *per_s; /* per_s: the unit */
     double from_s, to_s;
-    bool is_now;       /* it ends now */
     const float *rate; /* (n) below 0: not known */
     int n;
 } wm_live_graph_t;

@@ -68,6 +68,7 @@ page.feed(source)
 assert source.startswith("<!doctype html>") and not page.open, page.open
 assert page.tags.count("script") == page.tags.count("style") == 1 and "img" not in page.tags
 assert len(page.ids) == len(set(page.ids)) and set(re.findall(r'href="#([^"]+)', source)) <= set(page.ids)
+source = source.replace('xmlns="http://www.w3.org/2000/svg"', '')
 assert "url(" not in source and "@import" not in source and not re.search(r'https?://|innerHTML|eval\(', source)
 policy = re.search(r"(?im)^content-security-policy: (.*?)\r?$", head).group(1)
 for tag in "script", "style":
@@ -124,8 +125,8 @@ run "$bin/wiremill" resume "$out" >/dev/null
 until document.querySelector('#state strong').textContent == 'running'
 until document.querySelectorAll('table.sortable tbody tr').length == 2
 until document.querySelector('progress').value > 0.05
-until document.querySelector('#minutes path').getAttribute('d').length > 5
-true document.querySelector('#minutes .top').textContent != '' && document.querySelector('#minutes .zero').textContent == '0'
+until document.querySelectorAll('#minutes rect[fill="#0b5fb4"]').length
+true document.querySelector('#minutes [text-anchor=end] text').textContent == '0'
 true document.querySelectorAll('#minutes tbody tr').length == 12
 true !document.querySelector('#minutes summary').click()
 true document.querySelector('#minutes tbody tr:last-child td').textContent != 'not measured'

@@ -251,7 +251,7 @@ static void test_first_minute (void **state)
     /* The page takes that time from the status.  */
     char begin[64];
     const time_t made_s = 9000;
-    strftime (begin, sizeof begin, "<span>%b %d %H:%M</span>", localtime (&made_s));
+    strftime (begin, sizeof begin, "<th scope=\"row\">%b %d %H:%M</th>", localtime (&made_s));
     history = json_pack ("{s:[s,s,s,s], s:[[i,i,f,i]]}", "columns", "begin_s", "span_s", "up_s",
                          "hits", "rows", 7200, 3600, 20.0, 200);
     wm_history_query_clear (&past);
