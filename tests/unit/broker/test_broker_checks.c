@@ -268,6 +268,61 @@ static void test_own_input_of_a_verdict (void **state)
     harness_end (t);
 }
 
+/* The check that began first proves what came before it, and no later one does: also what a check
+   was given up of.  */
+static void test_later_check_proves_nothing (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 3);
+    const wm_key_t third = input_ask (t, p, "/data/c.h5", "c.scores.h5", 1000, 1)->msg.key;
+    first (t, p, a, third, 0, 0.25f);
+    assert_true (wm_core_check_drop (t->core, false));
+    const wm_msg_t bad = first (t, p, a, claim (t, p), 0, 0.75f),
+                   good = first (t, p, a, claim_second (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1), c = joins (t, 4, "gamma", 1);
+    must (t, b, WM_MSG_TASK);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &good, 0.25f);
+    assert_int_equal (look (t).n_check_good, 1);
+    scores (t, b, &bad, 0.25f);
+    uint32_t d = joins (t, 5, "delta", 1);
+    must (t, d, WM_MSG_TASK);
+    scores (t, d, &bad, 0.25f);
+    assert_string_equal (look (t).named[0].label, "alpha:2");
+    assert_int_equal (kicked (t), 123);
+    harness_end (t);
+}
+
+/* A check that a named machine passes afterwards changes nothing of what is suspect.  */
+static void test_named_machine_proves_nothing (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), b = joins (t, 3, "beta", 1);
+    const wm_key_t two = claim_second (t, p), one = claim (t, p);
+    const wm_msg_t wrong = first (t, p, b, two, 0, 0.25f);
+    uint32_t a = joins (t, 2, "alpha", 1);
+    must (t, a, WM_MSG_TASK);
+    const machine_t *alpha = t->core->machines.first;
+    scores (t, a, &wrong, 0.75f);
+    credit (t, a, 3);
+    const wm_msg_t right = first (t, p, a, one, 0, 0.25f);
+    first (t, p, a, one, 1, 0.25f);
+    uint32_t c = joins (t, 4, "gamma", 1);
+    must (t, c, WM_MSG_TASK);
+    credit (t, b, 2);
+    must (t, b, WM_MSG_TASK);
+    scores (t, c, &wrong, 0.25f);
+    assert_string_equal (look (t).named[0].label, "alpha:2");
+    assert_int_equal (t->suspects, 1u << one.input);
+    assert_int_equal (kicked (t), one.input);
+    scores (t, b, &right, 0.25f);
+    assert_int_equal (look (t).n_check_good, 1);
+    assert_int_equal (wm_input_set_next (&alpha->unproven, 0), 0);
+    harness_end (t);
+}
+
 /* A broker that ends between a verdict and its KICKs, which the next one makes, also where an
    operator has trusted the machine meanwhile.  */
 static void test_ends_over_verdict (void **state)
@@ -544,6 +599,20 @@ static void test_two_signatures (void **state)
     assert_false (agrees (0, cuda, -1000, 1000));
 }
 
+/* Engines whose signatures the broker has no room for are not taken for one engine.  */
+static void test_unknown_signatures (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    while (t->core->arithmetic.n_signature < SIGNATURES_MAX)
+        t->core->arithmetic.signature[t->core->arithmetic.n_signature++] = strdup ("another");
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.5f);
+    scores (t, joins (t, 3, "beta", 1), &task, 0.50001f);
+    assert_int_equal (look (t).n_check_good, 1);
+    harness_end (t);
+}
+
 /* An answer about other hits than were sent says nothing of anybody.  */
 static void test_other_hits (void **state)
 {
@@ -632,6 +701,21 @@ static void test_compares_nothing (void **state)
     assert_string_equal (look (t).named[0].label, "gamma:4");
     assert_int_equal (look (t).n_check_open, 0);
     harness_end (t);
+    t = checked (1, 0); /* of a third that has no hit of the second's, only some of the first's */
+    p = producer (t, 1);
+    first (t, p, joins (t, 2, "alpha", 1), claim (t, p), 0, 0.25f);
+    for (uint8_t i = 0; i < 2; i++) {
+        b = joins (t, (uint8_t) (3 + i), i ? "gamma" : "beta", 1);
+        memset (payload, 0, sizeof payload);
+        memset (payload + 5 * i, WM_HIT_POISON, 5);
+        msg = must (t, b, WM_MSG_TASK)->msg;
+        msg.type = WM_MSG_RESULT;
+        say (t, b, &msg, payload, sizeof payload);
+    }
+    assert_int_equal (look (t).n_check_differ, 1);
+    assert_int_equal (look (t).n_check_open, 1);
+    harness_end (t);
+    memset (payload, WM_HIT_POISON, 10);
     t = checked (1, 0); /* a first answer of that kind begins no check */
     p = producer (t, 1);
     a = joins (t, 2, "alpha", 1);
@@ -658,6 +742,8 @@ int main (void)
         cmocka_unit_test (test_since_last_good),
         cmocka_unit_test (test_suspect_is_not_proven),
         cmocka_unit_test (test_own_input_of_a_verdict),
+        cmocka_unit_test (test_later_check_proves_nothing),
+        cmocka_unit_test (test_named_machine_proves_nothing),
         cmocka_unit_test (test_ends_over_verdict),
         cmocka_unit_test (test_suspect_inputs),
         cmocka_unit_test (test_noted_machines),
@@ -666,6 +752,7 @@ int main (void)
         cmocka_unit_test (test_own_key),
         cmocka_unit_test (test_two_signatures),
         cmocka_unit_test (test_other_words),
+        cmocka_unit_test (test_unknown_signatures),
         cmocka_unit_test (test_other_hits),
         cmocka_unit_test (test_statuses),
         cmocka_unit_test (test_compares_nothing),
