@@ -505,6 +505,73 @@ static void test_fresh_key (void **state)
     harness_end (t);
 }
 
+/* A key that only named machines have is refused on any host, though they were several.  */
+static void test_key_of_two_named (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    const char *sparse = "sparse/fp32/v1", *key = "11111111";
+    static const char *const host[] = { "alpha", "beta" };
+    const uint32_t p = producer (t, 1),
+                   w[] = { joins_by (t, 2, host[0], key, sparse, 0),
+                           joins_by (t, 3, host[1], key, sparse, 0) },
+                   c = joins_by (t, 4, "gamma", "33333333", sparse, 0),
+                   d = joins_by (t, 5, "delta", "44444444", sparse, 0);
+    const wm_key_t input[] = { claim (t, p), claim_second (t, p) };
+    for (uint32_t i = 0; i < 2; i++) {
+        credit (t, w[i], 1);
+        const wm_msg_t task = first (t, p, w[i], input[i], 0, 0.26f);
+        credit (t, c, i + 1);
+        scores (t, c, &task, 0.25f);
+        credit (t, d, i + 1);
+        scores (t, d, &task, 0.25f);
+        refused (t, w[i], WM_REASON_FAILED);
+        if (i == 0)
+            assert_null (take (t, w[1], WM_MSG_REJECT)); /* another has its key, and is not named */
+    }
+    is_refused (t, 6, "epsilon", key);
+    harness_end (t);
+}
+
+/* An operator trusts a machine by a name of it, and "" is the name of none; what it scored before
+   is forgotten.  */
+static void test_trust (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
+    const machine_t *alpha = t->core->machines.first;
+    const wm_msg_t proof = first (t, p, a, claim (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    scores (t, b, &proof, 0.25f);
+    const wm_msg_t task = first (t, p, a, claim_second (t, p), 0, 0.26f);
+    credit (t, b, 2);
+    scores (t, b, &task, 0.25f);
+    scores (t, joins (t, 4, "gamma", 1), &task, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    assert_int_equal (look (t).named[0].n_earlier, 1);
+    static const char *const name[] = { "", "alph", "beta", "alpha" };
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal (wm_core_distrust_lift (t->core, name[i], NULL), i == 3);
+        durable (t);
+        assert_int_equal (look (t).n_named, i < 3);
+    }
+    assert_int_equal (wm_input_set_next (&alpha->scored, 0), 0);
+    harness_end (t);
+}
+
+/* A host is all before the last colon of a label.  */
+static void test_hosts_with_colons (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    const uint32_t p = producer (t, 1), a = joins (t, 2, "fe80::1", 1);
+    first (t, p, a, claim (t, p), 0, 0.25f);
+    assert_null (take (t, joins (t, 3, "fe80::1", 1), WM_MSG_TASK));
+    must (t, joins (t, 4, "fe80::2", 1), WM_MSG_TASK);
+    harness_end (t);
+}
+
 /* A key of its own is not admitted under another host's name either.  */
 static void test_own_key (void **state)
 {
@@ -597,6 +664,9 @@ static void test_two_signatures (void **state)
     assert_true (agrees (0, cuda, -1000, -1000.1f)); /* and so of those below -1 */
     assert_false (agrees (0, cuda, -1000, -1001));
     assert_false (agrees (0, cuda, -1000, 1000));
+    assert_true (agrees (5e-3, fast, 100, 100.511f)); /* to the larger of both */
+    assert_true (agrees (5e-3, fast, 100.511f, 100));
+    assert_false (agrees (5e-3, fast, 100, 100.514f));
 }
 
 /* Engines whose signatures the broker has no room for are not taken for one engine.  */
@@ -749,6 +819,9 @@ int main (void)
         cmocka_unit_test (test_noted_machines),
         cmocka_unit_test (test_keys),
         cmocka_unit_test (test_fresh_key),
+        cmocka_unit_test (test_key_of_two_named),
+        cmocka_unit_test (test_trust),
+        cmocka_unit_test (test_hosts_with_colons),
         cmocka_unit_test (test_own_key),
         cmocka_unit_test (test_two_signatures),
         cmocka_unit_test (test_other_words),

@@ -17,7 +17,12 @@ static void test_refusals (void **state)
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
     const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
     uint32_t b = joins (t, 3, "beta", 1);
-    nack (t, b, &must (t, b, WM_MSG_TASK)->msg, WM_EAGAIN); /* it leaves */
+    for (uint64_t i = 2; i < 7; i++) { /* it leaves, and comes back */
+        nack (t, b, &must (t, b, WM_MSG_TASK)->msg, WM_EAGAIN);
+        assert_null (take (t, b, WM_MSG_TASK));
+        credit (t, b, i);
+    }
+    nack (t, b, &must (t, b, WM_MSG_TASK)->msg, WM_EAGAIN);
     uint32_t c = joins (t, 4, "gamma", 1);
     nack (t, c, &must (t, c, WM_MSG_TASK)->msg, WM_EBATCH);
     uint32_t d = joins (t, 5, "delta", 1);
@@ -210,7 +215,8 @@ static void leaves (harness_t *t, uint32_t session)
     say (t, session, &bye, NULL, 0);
 }
 
-/* Sets of inputs of machines that left are bounded: the one that left first is forgotten.  */
+/* Sets of inputs of machines that left are bounded: the one that left first is forgotten, but none
+   of a machine whose scores are in doubt, or were wrong.  */
 static void test_sets_are_bounded (void **state)
 {
     (void) state;
@@ -232,11 +238,19 @@ static void test_sets_are_bounded (void **state)
     leaves (t, w[0]);
     assert_int_equal (machine[1]->scored.bytes, 0);
     assert_true (machine[0]->scored.bytes && machine[2]->scored.bytes);
+    wm_input_set_add (&machine[1]->scored, 8 * (INPUT_SETS_BYTES / 5 * 2) - 1);
+    t->pretends = 1;
+    machine[0]->n_suspect = 1;
+    machine[1]->distrusted = true;
+    leaves (t, w[2]);
+    machine[0]->n_suspect = 0;
+    assert_true (machine[0]->scored.bytes && machine[1]->scored.bytes);
+    assert_int_equal (machine[2]->scored.bytes, 0);
     harness_end (t);
 }
 
 /* A peer may claim any number of hosts: machines to which nothing refers are forgotten, but none
-   that is not trusted.  */
+   that is not trusted, nor one whose answer is to be compared.  */
 static void test_machines_are_bounded (void **state)
 {
     (void) state;
@@ -244,15 +258,18 @@ static void test_machines_are_bounded (void **state)
     char host[16];
     joins (t, 1, "wrong", 0);
     t->core->machines.first->distrusted = true;
+    const uint32_t p = producer (t, 3), w = joins (t, 4, "answered", 1);
+    first (t, p, w, claim (t, p), 0, 0.5f);
+    leaves (t, w);
     for (unsigned i = 0; i < MACHINES_MAX + 10; i++) {
         snprintf (host, sizeof host, "host%u", i);
         leaves (t, joins (t, 2, host, 0));
     }
     assert_int_equal (t->core->machines.n, MACHINES_MAX);
-    bool is_there = false;
+    int n_there = 0;
     for (const machine_t *machine = t->core->machines.first; machine; machine = machine->next)
-        is_there |= strcmp (machine->host, "wrong") == 0;
-    assert_true (is_there);
+        n_there += !strcmp (machine->host, "wrong") || !strcmp (machine->host, "answered");
+    assert_int_equal (n_there, 2);
     harness_end (t);
 }
 
