@@ -452,7 +452,10 @@ static void a_copy_without_room (void **state)
     assert_int_equal (wm_ledger_copy (ledger, &is_done, &error), WM_EHOST);
     assert_non_null (strstr (error.text, "ledger.db.copy"));
     shell ("rm -r ledger.db.copy");
-    const struct rlimit little = { 8192, RLIM_INFINITY }, all = { RLIM_INFINITY, RLIM_INFINITY };
+    struct rlimit little, all;
+    getrlimit (RLIMIT_FSIZE, &all);
+    little = all;
+    little.rlim_cur = 8192;
     signal (SIGXFSZ, SIG_IGN);
     setrlimit (RLIMIT_FSIZE, &little);
     const wm_fault_t fault = wm_ledger_copy (ledger, &is_done, &error);
