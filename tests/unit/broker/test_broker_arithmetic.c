@@ -96,6 +96,7 @@ static void the_first_result_binds_a_class (void **state)
         wm_core_restore_counter (next, name, value);
     t->core = next;
     refused (t, says_hello (t, &other), WM_REASON_PINS);
+    wm_core_restore_standing (next, record, &(wm_place_t){ 0 }); /* twice is once */
     assert_int_equal (look (t).n_arithmetic, 2);
     assert_true (look (t).rows[0].n == summary.rows[0].n);
     wm_core_destroy (&t->core);
@@ -247,6 +248,10 @@ static void split_and_fast_wait_for_a_sample (void **state)
     say (t, late, &msg, NULL, 0);
     assert_int_equal (must (t, late, WM_MSG_TRIAL)->msg.code, WM_TRIAL_WAIT);
     t->cannot_keep = 0;
+    const int n = n_samples (t); /* and so the next producer's is taken */
+    wm_msg_init (&msg, WM_MSG_SAMPLE);
+    say (t, producer (t, 14), &msg, "hits", 4);
+    assert_int_equal (n_samples (t), n + 1);
 
     wm_msg_t task = takes_one (t, good); /* scored again by strict fp32: its signature */
     uint8_t result[1024] = { 0 };

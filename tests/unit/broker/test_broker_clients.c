@@ -278,6 +278,26 @@ static void test_turns_count_hits (void **state)
     harness_end (t);
 }
 
+/* Of equal turns the one that came first is served first.  */
+static void test_equal_turns_keep_their_order (void **state)
+{
+    (void) state;
+    enum { N = 4 };
+    harness_t *t = clients_new ();
+    const uint32_t w = worker_with_its_hands_full (t);
+    uint32_t input[N];
+    for (uint32_t i = 0; i < N; i++) {
+        const uint32_t p = producer (t, (uint8_t) (1 + i));
+        const wm_key_t key = begin (t, p);
+        input[i] = key.input;
+        bring (t, p, key, 1, 10);
+    }
+    credit (t, w, IN_HAND + N);
+    for (uint32_t i = 0; i < N; i++)
+        assert_int_equal (must (t, w, WM_MSG_TASK)->msg.key.input, input[i]);
+    harness_end (t);
+}
+
 /* A client that was idle while others had their turns begins at the turn that is served now: it
    does not go ahead of all until it has caught up.  */
 static void test_idle_time_is_not_saved (void **state)
@@ -444,6 +464,7 @@ int main (void)
         cmocka_unit_test (test_little_goes_before_much),
         cmocka_unit_test (test_what_is_here_counts_for_its_client),
         cmocka_unit_test (test_turns_count_hits),
+        cmocka_unit_test (test_equal_turns_keep_their_order),
         cmocka_unit_test (test_idle_time_is_not_saved),
         cmocka_unit_test (test_failures),
         cmocka_unit_test (test_ragged_results),

@@ -348,6 +348,9 @@ static void test_who_comes_back_is_absolved (void **state)
     assert_int_equal (batch->n_lost, 1);
     wm_hello_held_t held = { task.key, { 0 }, 10, 0 };
     memcpy (held.digest, task.digest, 16);
+    wm_core_batch_absolve (wm_core_batch_find (t->core, &task.key),
+                           wm_core_session_find (t->core, bad)); /* another's word changes nothing */
+    assert_int_equal (batch->n_lost, 1);
     w = hello (t, WM_ROLE_WORKER, 3, &held, sizeof held);
     assert_int_equal (batch->flags, flags | BATCH_ALONE);
     assert_int_equal (batch->n_lost, 0);
@@ -707,6 +710,37 @@ static void test_given_back (void **state)
     harness_end (t);
 }
 
+/* What a worker gives back goes before all that is ready.  */
+static void test_given_back_goes_first (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), w1 = worker (t, 2, 1);
+    submit (t, p, claim (t, p), 0, 4);
+    answer_needs (t, p);
+    wm_msg_t task = must (t, w1, WM_MSG_TASK)->msg;
+    assert_int_equal (look (t).batches_queued, 3);
+    nack (t, w1, &task, WM_EAGAIN);
+    assert_int_equal (must (t, worker (t, 3, 1), WM_MSG_TASK)->msg.key.batch, task.key.batch);
+    harness_end (t);
+}
+
+/* A worker has WM_CREDIT_MAX batches at most, whatever credit it gives and however many it has
+   received.  */
+static void test_batches_of_a_worker (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), w = worker (t, 2, 4 * WM_CREDIT_MAX);
+    wm_key_t input = claim (t, p);
+    for (uint32_t i = 0; i < 2 * WM_CREDIT_MAX / 64; i++)
+        submit (t, p, input, i, 64);
+    while (answer_needs (t, p))
+        heartbeat (t, w, (wm_key_t){ 0 }, 0);
+    assert_int_equal (look (t).batches_running, WM_CREDIT_MAX);
+    harness_end (t);
+}
+
 /* Fails on `workers` workers in turn until it is held; returns how often.  */
 static int failures_until_held (int workers)
 {
@@ -1026,6 +1060,8 @@ int main (void)
         cmocka_unit_test (test_alone_is_let_go),
         cmocka_unit_test (test_gap_moves_deadlines),
         cmocka_unit_test (test_given_back),
+        cmocka_unit_test (test_given_back_goes_first),
+        cmocka_unit_test (test_batches_of_a_worker),
         cmocka_unit_test (test_held_after_failures),
         cmocka_unit_test (test_restart),
         cmocka_unit_test (test_orphans_of_two_inputs),
