@@ -383,6 +383,49 @@ static void test_two_agree (void **state)
     harness_end (t);
 }
 
+/* One that fails as often as it scores does well enough: two others are not as many as do well.  */
+static void test_half_is_well (void **state)
+{
+    (void) state;
+    works_t works = works_new ();
+    harness_t *t = works.t;
+    uint64_t c[3] = { 0 };
+    const uint32_t half = worker (t, 20, 0), good[2] = { worker (t, 21, 0), worker (t, 22, 0) };
+    for (int i = 0; i < 2; i++)
+        assert_true (one (&works, good[i], &c[1 + i], 0));
+    for (int i = 0; i < 5; i++)
+        fail_one (&works, half, &c[0], good[0], &c[1]);
+    for (int i = 0; i < 5; i++)
+        assert_true (one (&works, half, &c[0], 0));
+    for (int i = 0; i < 2; i++)
+        fail_until_sent_away (&works, worker (t, (uint8_t) (2 + i), 0));
+    assert_null (look (t).paused);
+    harness_end (t);
+}
+
+/* A worker is not sent away for hits that kill engines, as long as it scores others.  */
+static void test_poison_is_no_failure (void **state)
+{
+    (void) state;
+    for (int all = 0; all < 2; all++) {
+        works_t works = works_new ();
+        harness_t *t = works.t;
+        const uint32_t w = worker (t, 2, 12);
+        for (int i = 0; i < 8 && !count (t, w, WM_MSG_DRAIN); i++) {
+            uint8_t payload[10 * (1 + 4 * N_OUTPUT)] = { 0 };
+            memset (payload, WM_HIT_POISON, all ? 10 : 9);
+            submit (t, works.producer, works.input, works.n_event++, 1);
+            answer_needs (t, works.producer);
+            wm_msg_t msg = must (t, w, WM_MSG_TASK)->msg;
+            msg.type = WM_MSG_RESULT;
+            say (t, w, &msg, payload, sizeof payload);
+            durable (t);
+        }
+        assert_int_equal (count (t, w, WM_MSG_DRAIN), all);
+        harness_end (t);
+    }
+}
+
 /* Two bad machines among many good ones are their own fault.  */
 static void test_two_of_many (void **state)
 {
@@ -569,6 +612,8 @@ int main (void)
         cmocka_unit_test (test_bad_worker),
         cmocka_unit_test (test_two_agree),
         cmocka_unit_test (test_two_of_many),
+        cmocka_unit_test (test_half_is_well),
+        cmocka_unit_test (test_poison_is_no_failure),
         cmocka_unit_test (test_poison_is_a_failure),
         cmocka_unit_test (test_failed_elsewhere),
         cmocka_unit_test (test_names),

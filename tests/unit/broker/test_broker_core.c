@@ -348,8 +348,8 @@ static void test_who_comes_back_is_absolved (void **state)
     assert_int_equal (batch->n_lost, 1);
     wm_hello_held_t held = { task.key, { 0 }, 10, 0 };
     memcpy (held.digest, task.digest, 16);
-    wm_core_batch_absolve (wm_core_batch_find (t->core, &task.key),
-                           wm_core_session_find (t->core, bad)); /* another's word changes nothing */
+    wm_core_batch_absolve (wm_core_batch_find (t->core, &task.key), /* another's word: nothing */
+                           wm_core_session_find (t->core, bad));
     assert_int_equal (batch->n_lost, 1);
     w = hello (t, WM_ROLE_WORKER, 3, &held, sizeof held);
     assert_int_equal (batch->flags, flags | BATCH_ALONE);
@@ -548,6 +548,75 @@ static void test_bad_answers_are_blamed_once (void **state)
         must (t, alive[1], WM_MSG_TASK);
         harness_end (t);
     }
+}
+
+/* A batch that failed waits for a worker whose last answer was a result, whatever came before.  */
+static void test_failed_goes_to_who_does_well (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), w[2] = { worker (t, 2, 0), worker (t, 3, 0) };
+    wm_key_t input = claim (t, p);
+    static const struct {
+        int by, fails;
+    } past[] = { { 1, 0 }, { 1, 1 }, { 0, 0 }, { 0, 1 } };
+    uint64_t given[2] = { 0, 0 };
+    for (uint32_t i = 0; i < 4; i++) { /* the second has a result and a failure, the first likewise */
+        if (i != 2) /* that which the second failed on */
+            submit (t, p, input, i, 1);
+        answer_needs (t, p);
+        credit (t, w[past[i].by], ++given[past[i].by]);
+        wm_msg_t task = must (t, w[past[i].by], WM_MSG_TASK)->msg;
+        if (past[i].fails)
+            nack (t, w[past[i].by], &task, WM_EBATCH);
+        else
+            result_of (t, w[past[i].by], &task, 1);
+        durable (t);
+    }
+    submit (t, p, input, 4, 1); /* and it waits, too */
+    answer_needs (t, p);
+    credit (t, w[1], ++given[1]);
+    assert_int_equal (must (t, w[1], WM_MSG_TASK)->msg.key.ordinal, 4);
+    harness_end (t);
+}
+
+/* How long a worker had a batch: of two with a pause between them.  */
+static void test_busy_time (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), w = worker (t, 2, 1), alive[] = { p, w, 0 };
+    wm_key_t input = claim (t, p);
+    for (uint32_t i = 0; i < 2; i++) {
+        submit (t, p, input, i, 1);
+        answer_needs (t, p);
+        const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+        pass (t, 1000, alive);
+        result_of (t, w, &task, 1);
+        durable (t);
+        pass (t, 4000, alive);
+        credit (t, w, 2);
+    }
+    const wm_core_worker_t row = wm_core_worker_of (t->core, wm_core_session_find (t->core, w));
+    assert_int_equal (row.busy_ms, 2000);
+    assert_int_equal (row.age_ms, 10000);
+    harness_end (t);
+}
+
+/* A result of other patches shows of no TASK that it was received.  */
+static void test_other_patches_show_nothing (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), w = worker (t, 2, 1);
+    submit (t, p, claim (t, p), 0, 1);
+    answer_needs (t, p);
+    wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    task.digest[0] ^= 1;
+    result_of (t, w, &task, 1);
+    durable (t);
+    assert_int_equal (wm_core_session_find (t->core, w)->received, 0);
+    harness_end (t);
 }
 
 /* A batch that failed is sent to another worker, though it is the turn of the one it failed on.  */
@@ -1053,6 +1122,9 @@ int main (void)
         cmocka_unit_test (test_third_lease),
         cmocka_unit_test (test_expired_is_not_blamed_again),
         cmocka_unit_test (test_bad_answers_are_blamed_once),
+        cmocka_unit_test (test_failed_goes_to_who_does_well),
+        cmocka_unit_test (test_busy_time),
+        cmocka_unit_test (test_other_patches_show_nothing),
         cmocka_unit_test (test_not_where_it_failed),
         cmocka_unit_test (test_hung_worker),
         cmocka_unit_test (test_alone_is_not_stuck),
