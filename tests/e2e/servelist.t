@@ -107,6 +107,6 @@ end
 several () { refused 2 "more/good: give all campaigns as arguments, or one by --campaign" "$bin/wiremill" serve "$all/live" "$work/more/good" --broker ipc://x; }
 ok "a broker beside folders" several
 nowhere () { refused 5 "none holds no campaign" "$bin/wiremill" serve "$work/none" && refused 2 "absent does not exist" "$bin/wiremill" serve "$all" "$work/absent" &&
-    refused 2 "no address|not an address|give" "$bin/wiremill" serve "$all" "ftp://x"; }
+    refused 2 "ftp://x is neither" "$bin/wiremill" serve "$all" "ftp://x"; }
 ok "a folder without campaigns, one that is not there, an address that is none" nowhere
 done_testing
