@@ -76,7 +76,8 @@ const wm_mark_t *wm_ledger_mark_at (const wm_ledger_t *self, size_t i);
 bool wm_ledger_owes_history (const wm_ledger_t *self);
 
 /* Call `take` with the rows from `from` on, in their order, committed or not, until it returns
-   false. WM_EHOST: the file cannot be read.  */
+   false. The first may begin before: one that was made of the second asked for and others.
+   WM_EHOST: the file cannot be read.  */
 wm_fault_t wm_ledger_minutes (wm_ledger_t *self, int64_t from_s,
                               bool (*take) (void *argument, const wm_history_row_t *minute),
                               void *argument, wm_error_t *error);

@@ -436,7 +436,11 @@ wm_fault_t wm_ledger_minutes (wm_ledger_t *self, int64_t from_s,
     sqlite3_stmt *statement = NULL;
     bool goes_on = true;
     int code = sqlite3_prepare_v2 (
-        self->db, WM_LEDGER_MINUTES " WHERE begin_s >= ?1 ORDER BY begin_s", -1, &statement, NULL);
+        self->db,
+        WM_LEDGER_MINUTES " WHERE begin_s >= coalesce ((SELECT iif (begin_s + span_s > ?1, begin_s,"
+                          " ?1) FROM minute WHERE begin_s <= ?1 ORDER BY begin_s DESC LIMIT 1), ?1)"
+                          " ORDER BY begin_s",
+        -1, &statement, NULL);
     sqlite3_bind_int64 (statement, 1, from_s);
     while (goes_on && code == SQLITE_OK && (code = sqlite3_step (statement)) == SQLITE_ROW) {
         code = get_minute (statement, &minute) ? SQLITE_OK : SQLITE_CORRUPT;

@@ -143,29 +143,32 @@ bool wm_history_query_take (wm_history_query_t *self, const json_t *page, double
 {
     const json_t *one, *columns = json_object_get (page, "columns"),
                        *rows = json_object_get (page, "rows");
-    size_t i, begin = 0, n, next = 0;
+    size_t i, n = 0, next = 0;
+    bool is_any = false;
     if (!take_marks (self, json_object_get (page, "marks")))
         return false;
     wm_history_query_row_t *all = calloc (self->n_row + json_array_size (rows) + 1, sizeof *all);
     if (!all)
         return false;
-    while (begin < self->n_row && self->row[begin].begin_s < from_s) {
-        all[begin] = self->row[begin];
-        begin++;
-    }
-    n = begin;
+    for (; n < self->n_row && self->row[n].begin_s < from_s; n++)
+        all[n] = self->row[n];
+    const size_t begin = n;
     json_array_foreach (rows, i, one)
     {
         const wm_history_query_row_t row = row_of (columns, one);
-        if (row.begin_s <= 0 || row.span_s <= 0)
+        if (row.begin_s <= 0 || row.span_s <= 0) {
             self->hits_before = row.hits;
-        else if (!n || row.begin_s > all[n - 1].begin_s)
-            all[n++] = row;
+            continue;
+        }
+        while (n && all[n - 1].begin_s >= row.begin_s) /* they became this one between pages */
+            n--;
+        all[n++] = row;
+        is_any = true;
     }
-    while (n > begin && next < self->n_row && self->row[next].begin_s < all[n - 1].begin_s)
+    while (is_any && next < self->n_row && self->row[next].begin_s < all[n - 1].begin_s)
         next++;
-    next = n > begin ? next : begin;
-    if (n > begin && next < self->n_row && self->row[next].begin_s <= all[n - 1].begin_s) {
+    next = is_any ? next : begin;
+    if (is_any && next < self->n_row && self->row[next].begin_s <= all[n - 1].begin_s) {
         if (self->row[next].hits > all[n - 1].hits)
             all[n - 1] = self->row[next];
         next++;

@@ -86,10 +86,11 @@ typedef struct {
     size_t n_mark;
 } wm_history_query_t;
 
-/* Takes a page of rows, or all, asked from this time on. They replace what was known from there to
-   the page's last row; what is known beyond it stays, and so does its last row if more hits are
-   known of that: a ledger may lack the last minute. Its marks are added; one that is known grows.
-   false: no memory, nothing is changed.  */
+/* Takes a page of rows, or all, asked from this time on. They replace what was known from there, or
+   from the first row on if that begins before (seconds became a minute), to the page's last row;
+   what is known beyond it stays, and so does its last row if more hits are known of that: a ledger
+   may lack the last minute. Its marks are added; one that is known grows. false: no memory, nothing
+   is changed.  */
 bool wm_history_query_take (wm_history_query_t *self, const json_t *page, double from_s);
 
 /* Takes the workers of a whole history, which must live as long. false: no memory.  */

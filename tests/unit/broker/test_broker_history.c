@@ -59,10 +59,15 @@ static bool see_span (void *argument, const wm_worker_span_t *span)
     return true;
 }
 
-static void look (void)
+static void look_from (int64_t from_s)
 {
     memset (&seen, 0, sizeof seen);
-    assert_int_equal (wm_ledger_minutes (ledger, 0, see_minute, NULL, &error), WM_OK);
+    assert_int_equal (wm_ledger_minutes (ledger, from_s, see_minute, NULL, &error), WM_OK);
+}
+
+static void look (void)
+{
+    look_from (0);
     assert_int_equal (wm_ledger_spans (ledger, 0, see_span, NULL, &error), WM_OK);
 }
 
@@ -193,6 +198,12 @@ static void seconds (void **state)
     assert_int_equal (seen.row[0].tally.count[WM_COUNT_FAIL], 60);
     assert_int_equal (seen.row[7].begin_s, BEGIN_S + 7 * 60);
     assert_true ((double) wm_ledger_bytes (ledger) < 6e6);
+    look_from (BEGIN_S + 30); /* a page ended there when they were seconds */
+    assert_int_equal (seen.row[0].begin_s, BEGIN_S);
+    assert_int_equal (seen.fail, 3 * 3600);
+    look_from (BEGIN_S + 60);
+    assert_int_equal (seen.row[0].begin_s, BEGIN_S + 60);
+    assert_int_equal (seen.fail, 3 * 3600 - 60);
 }
 
 static void many_workers (void **state)

@@ -222,6 +222,31 @@ static void test_history (void **state)
     json_decref (history);
 }
 
+/* Seconds became a minute after the page that ends among them: each hit counts once, in pages that
+   are taken one by one and in those that were joined before.  */
+static void test_folded (void **state)
+{
+    (void) state;
+    wm_history_query_t past = { 0 };
+    json_t *first = json_pack ("{s:[s,s,s], s:[[i,i,i], [i,i,i], [i,i,i]]}", "columns", "begin_s",
+                               "span_s", "hits", "rows", 540, 60, 1000, 600, 1, 1, 601, 1, 2);
+    json_t *second = json_pack ("{s:[s,s,s], s:[[i,i,i], [i,i,i]]}", "columns", "begin_s", "span_s",
+                                "hits", "rows", 600, 60, 7, 660, 1, 100);
+    for (int i = 0; i < 2; i++) { /* the second time all of it is known already */
+        wm_history_query_take (&past, first, i ? 540 : 0);
+        wm_history_query_take (&past, second, 602);
+        assert_float_equal (hits_of (&past), 1107, 0);
+        assert_int_equal (past.n_row, 3);
+    }
+    wm_history_query_clear (&past);
+    json_array_extend (json_object_get (first, "rows"), json_object_get (second, "rows"));
+    wm_history_query_take (&past, first, 0);
+    assert_float_equal (hits_of (&past), 1107, 0);
+    wm_history_query_clear (&past);
+    json_decref (first);
+    json_decref (second);
+}
+
 /* A minute in which the broker was started is served at its end.  */
 static void test_first_minute (void **state)
 {
@@ -355,10 +380,11 @@ static void test_password (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_workers),      cmocka_unit_test (test_lists),
-        cmocka_unit_test (test_nothing),      cmocka_unit_test (test_history),
-        cmocka_unit_test (test_first_minute), cmocka_unit_test (test_policy),
-        cmocka_unit_test (test_password),     cmocka_unit_test (test_throttle),
+        cmocka_unit_test (test_workers),  cmocka_unit_test (test_lists),
+        cmocka_unit_test (test_nothing),  cmocka_unit_test (test_history),
+        cmocka_unit_test (test_folded),   cmocka_unit_test (test_first_minute),
+        cmocka_unit_test (test_policy),   cmocka_unit_test (test_password),
+        cmocka_unit_test (test_throttle),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
