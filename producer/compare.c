@@ -6,6 +6,7 @@
 #include "producer/pictures/wm_render_process.h"
 #include "producer/results/compare_folders.h"
 #include "producer/results/compare_page.h"
+#include "producer/results/compare_truth.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
@@ -177,17 +178,34 @@ static bool is_folder (const char *path)
     return path && !stat (path, &st) && S_ISDIR (st.st_mode);
 }
 
+/* The page's section on truth, before this process is confined; the caller's. NULL: there is
+   none.  */
+static char *make_truth (const wm_args_t *args)
+{
+    const char *path[2] = { wm_args_rest (args, 0), wm_args_rest (args, 1) };
+    char *text = NULL;
+    size_t bytes;
+    FILE *memory = wm_args_rest (args, 2) ? NULL : open_memstream (&text, &bytes);
+    if (memory) {
+        wm_compare_truth_files (path, wm_args_text (args, "table"), memory);
+        fclose (memory);
+    }
+    return text;
+}
+
 /* `page`: where the page goes, or NULL. Returns the exit code.  */
 static int compare_run (void *arg, FILE *page)
 {
     static wm_comparison_t compare;
     const wm_args_t *args = arg;
     size_t n;
+    char place[PATH_MAX];
     wm_error_t error;
     if ((is_folder (wm_args_rest (args, 0)) || is_folder (wm_args_rest (args, 1))) &&
         !wm_args_rest (args, 2))
         return wm_compare_folders (args, page);
     compare.tolerance = wm_args_real (args, "tolerance");
+    char *truth = page ? make_truth (args) : NULL;
     const char **path = wm_produce_confine_rest (args, &n);
     if (!path)
         return WM_EXIT_FAILURE;
@@ -213,8 +231,10 @@ static int compare_run (void *arg, FILE *page)
     if (!fault && !images)
         same = wm_comparison_is_same (&compare);
     if (!fault && page)
-        fault = wm_compare_page_write (
-            &(wm_compare_page_t){ path, n, &compare, wm_args_text (args, "note") }, page, &error);
+        fault = wm_compare_page_write (&(wm_compare_page_t){ path, n, &compare,
+                                                             wm_args_text (args, "note"), truth,
+                                                             wm_args_place (args, "page", place) },
+                                       page, &error);
     if (fault) {
         wm_log_sanitize (error.text);
         fprintf (stderr, "wiremill compare: %s\n", error.text);
@@ -224,6 +244,7 @@ static int compare_run (void *arg, FILE *page)
         print_people (&compare, path[0], (uint32_t) n - 1, path[n - 1]);
     const int code = fault ? wm_exit_of (fault) : same ? WM_EXIT_OK : 1;
     wm_comparison_clear (&compare);
+    free (truth);
     free (path);
     return code;
 }

@@ -173,7 +173,7 @@ static int truth_main (const wm_args_t *args)
         return WM_EXIT_FAILURE;
     wm_fault_t fault = wm_file_exist (path, n, &error);
     if (!fault)
-        fault = wm_agreement_add (&truth, path, n, &error);
+        fault = wm_agreement_add (&truth, path, n, NULL, &error);
     if (!fault)
         fault = wm_agreement_count (&truth, wm_args_real (args, "threshold"), &error);
     if (fault) {

@@ -123,7 +123,8 @@ static void missing (void *arg, const char *path, const char *label)
 }
 
 /* Reads files of both kinds; those of scores are moved to the front of `path`.  */
-static wm_fault_t files_read (join_t *self, const char **path, size_t n, wm_error_t *error)
+static wm_fault_t files_read (join_t *self, const char **path, size_t n, const char *table,
+                              wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
     for (size_t i = 0; i < n && !fault; i++) {
@@ -150,9 +151,9 @@ static wm_fault_t files_read (join_t *self, const char **path, size_t n, wm_erro
         score->n_label = WM_TRUTH_END;
         for (int k = 0; k < WM_TRUTH_END; k++)
             memcpy (score->label[k], wm_agreement_name[k], sizeof *score->label);
-        fault = wm_scores_keep (score, path[0], NULL, missing, self, error);
+        fault = wm_scores_keep (score, path[0], table, missing, self, error);
     }
-    return fault ? fault : wm_scores_read (score, path, self->n_file[1], NULL, error);
+    return fault ? fault : wm_scores_read (score, path, self->n_file[1], table, error);
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
@@ -249,12 +250,13 @@ static wm_fault_t append (wm_agreement_t *self, const join_t *join, wm_error_t *
     return WM_OK;
 }
 
-wm_fault_t wm_agreement_add (wm_agreement_t *self, const char **path, size_t n, wm_error_t *error)
+wm_fault_t wm_agreement_add (wm_agreement_t *self, const char **path, size_t n, const char *table,
+                             wm_error_t *error)
 {
     join_t *both = calloc (1, sizeof *both);
     if (!both)
         return wm_fault (error, WM_EHOST, "out of memory for scores");
-    wm_fault_t fault = files_read (both, path, n, error);
+    wm_fault_t fault = files_read (both, path, n, table, error);
     if (!fault)
         fault = join (both, error);
     if (!fault)

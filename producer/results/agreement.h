@@ -64,9 +64,11 @@ typedef struct {
 } wm_agreement_t;
 
 /* Reads files (n) of both kinds, joins their hits and adds them to those that are there; files of
-   scores are moved to the front of `path`. WM_EBATCH: one cannot be read, or no hit has both;
+   scores are moved to the front of `path`. `table`: the group of scores in a file that is no output
+   of wiremill, or NULL. WM_EBATCH: one cannot be read, or no hit has both;
    WM_EUSAGE: a hit of these files has scores twice; WM_EHOST: no memory.  */
-wm_fault_t wm_agreement_add (wm_agreement_t *self, const char **path, size_t n, wm_error_t *error);
+wm_fault_t wm_agreement_add (wm_agreement_t *self, const char **path, size_t n, const char *table,
+                             wm_error_t *error);
 
 /* Fills in the numbers. michel_least: the score from which a hit is called michel.  */
 wm_fault_t wm_agreement_count (wm_agreement_t *self, double michel_least, wm_error_t *error);

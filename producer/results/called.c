@@ -65,6 +65,25 @@ void wm_called_hit (FILE *out, const wm_scores_key_t *key)
              key->id[2], key->id[3]);
 }
 
+bool wm_called_links (const wm_page_events_t *events, const char *const path[2],
+                      const wm_scores_key_t *hit, FILE *out)
+{
+    char url[WM_PAGE_EVENT_URL_BYTES];
+    bool is_linked = false;
+    for (int side = 0; side < 2; side++) {
+        const char *link = wm_page_events_link (events, path[side], url);
+        if (!link)
+            continue;
+        fprintf (out, "%s<a href=\"", is_linked ? " " : "");
+        wm_page_print (out, "%s%s", link, hit ? "#" : "");
+        if (hit)
+            wm_called_hit (out, hit);
+        fprintf (out, "\">%c</a>", "AB"[side]);
+        is_linked = true;
+    }
+    return is_linked;
+}
+
 void wm_called_write_hits (const wm_called_t *self, wm_called_cell *cell, void *arg, FILE *out)
 {
     char n[32], all[32], caption[160];
@@ -77,14 +96,14 @@ void wm_called_write_hits (const wm_called_t *self, wm_called_cell *cell, void *
     fputs ("<tr><th>Hit (run:subrun:event:hit_id)</th><th>In A</th><th>In B</th><th class=\"n\">"
            "Largest difference</th>",
            out);
-    fputs (cell ? "<th>File</th></tr>\n" : "</tr>\n", out);
+    fputs (cell ? "<th>Pages</th></tr>\n" : "</tr>\n", out);
     for (uint32_t k = 0; k < self->n_listed; k++) {
         const wm_called_hit_t *hit = &self->hit[k];
         fputs ("<tr><th class=\"w\">", out);
         wm_called_hit (out, &hit->key);
         fputs ("</th>", out);
-        wm_page_put (out, "td", "%s %.4f", self->label[hit->a], hit->score_a);
-        wm_page_put (out, "td", "%s %.4f", self->label[hit->b], hit->score_b);
+        wm_page_put (out, "td class=\"w\"", "%s %.4f", self->label[hit->a], hit->score_a);
+        wm_page_put (out, "td class=\"w\"", "%s %.4f", self->label[hit->b], hit->score_b);
         wm_page_put (out, "td class=\"n\"", "%.4f", hit->apart);
         if (cell)
             cell (arg, hit, out);

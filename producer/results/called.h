@@ -7,6 +7,7 @@
 
 #include "producer/files/wm_call_rule.h"
 #include "producer/results/comparison.h"
+#include "schema/page/wm_page_event.h"
 
 #include <stdio.h>
 
@@ -41,9 +42,14 @@ uint64_t wm_called_add (wm_called_t *self, const wm_comparison_t *found, uint32_
 typedef void wm_called_cell (void *arg, const wm_called_hit_t *hit, FILE *out);
 
 /* Writes the table of both, and the hits that are called otherwise; a section each, or nothing.
-   cell: NULL, if there is one file only.  */
+   cell: NULL, if there is nothing on files.  */
 void wm_called_write (const wm_called_t *self, FILE *out);
 void wm_called_write_hits (const wm_called_t *self, wm_called_cell *cell, void *arg, FILE *out);
+
+/* Writes links to the pages of events beside the outputs of A and B ("": none), to a hit if it is
+   not NULL. Returns whether there is one.  */
+bool wm_called_links (const wm_page_events_t *events, const char *const path[2],
+                      const wm_scores_key_t *hit, FILE *out);
 
 /* Writes run:subrun:event:hit_id.  */
 void wm_called_hit (FILE *out, const wm_scores_key_t *key);

@@ -331,28 +331,6 @@ static void json_totals (const wm_folders_t *self)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* Gives up all files but the outputs.  */
-static wm_fault_t confine (const wm_folders_t *self, wm_error_t *error)
-{
-    const wm_folder_side_t *side = self->pairs.side;
-    const size_t n = side[0].n + side[1].n;
-    const char **path = calloc (n, sizeof *path);
-    bool is_whole = path != NULL;
-    for (size_t i = 0; i < n && is_whole; i++) {
-        const wm_folder_side_t *from = &side[i >= side[0].n];
-        char *text = NULL;
-        is_whole = asprintf (&text, "%s/%s", from->folder,
-                             from->output[i - (from == side ? 0 : side[0].n)].name) >= 0;
-        path[i] = is_whole ? text : NULL;
-    }
-    if (is_whole)
-        wm_produce_confine_reader (path, n);
-    for (size_t i = 0; i < n && path; i++)
-        free ((char *) (uintptr_t) path[i]);
-    free (path);
-    return is_whole ? WM_OK : wm_fault (error, WM_EHOST, "out of memory for %zu outputs", n);
-}
-
 /* Returns the fault of the first pair that could not be compared.  */
 static wm_fault_t compare_all (wm_folders_t *self, const char *table, bool is_json,
                                wm_folders_page_t *page)
@@ -404,19 +382,17 @@ int wm_compare_folders (const wm_args_t *args, FILE *out)
     self.found.tolerance = wm_args_real (args, "tolerance");
     wm_fault_t fault = wm_folder_pairs_list (
         &self.pairs, (const char *[]){ wm_args_rest (args, 0), wm_args_rest (args, 1) }, &error);
-    if (!fault)
-        fault = confine (&self, &error);
-    if (!fault) {
-        wm_h5_init ();
-        fault = wm_folder_pairs_match (&self.pairs, &error);
-    }
     if (!fault && !strcmp (self.pairs.side[0].folder, self.pairs.side[1].folder))
         fprintf (stderr, "wiremill compare: %s is given on both sides\n",
                  self.pairs.side[0].folder);
-    wm_folders_page_t *page =
-        fault || !out ? NULL : wm_folders_page_new (wm_args_place (args, "page", place));
-    if (out && !page && !fault)
+    wm_folders_page_t *page = NULL;
+    if (!fault && out &&
+        !(page = wm_folders_page_new (wm_args_place (args, "page", place), &self.pairs)))
         fault = wm_fault (&error, WM_EHOST, "out of memory for the page");
+    if (!fault)
+        fault = wm_folder_pairs_confine (&self.pairs, &error);
+    if (!fault)
+        fault = wm_folder_pairs_match (&self.pairs, &error);
     int code = fault ? complain (&error) : WM_EXIT_OK;
     if (!fault) {
         if (is_json)

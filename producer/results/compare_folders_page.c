@@ -1,11 +1,12 @@
 /* compare_folders_page.c - see compare_folders_page.h.
 
-   First the verdict, then what was compared, the sums, the outputs that differ, the hits that are
-   called otherwise, and the outputs that are the same. The page has no date of its own: the same
+   First the verdict, then what was compared, the sums, the outputs, those that differ first, truth,
+   and the hits that are called otherwise. The page has no date of its own: the same
    files give the same bytes.  */
 #include "producer/results/compare_folders_page.h"
 
 #include "producer/results/compare_files.h"
+#include "producer/results/compare_truth.h"
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_page_event.h"
 #include "schema/page/wm_svg.h"
@@ -28,6 +29,8 @@ struct wm_folders_page {
     wm_page_events_t events;
     wm_compare_sides_t *sides;
     list_t list[2]; /* that differ; that are the same */
+    char *truth;    /* a section, or nothing */
+    size_t truth_bytes;
     bool is_linked;
 };
 
@@ -37,7 +40,7 @@ typedef struct {
     const wm_folders_t *folders;
 } rows_t;
 
-wm_folders_page_t *wm_folders_page_new (const char *place)
+wm_folders_page_t *wm_folders_page_new (const char *place, wm_folder_pairs_t *pairs)
 {
     wm_folders_page_t *self = calloc (1, sizeof *self);
     if (!self)
@@ -46,7 +49,12 @@ wm_folders_page_t *wm_folders_page_new (const char *place)
     self->sides = wm_compare_sides_new ();
     for (int k = 0; k < 2; k++)
         self->list[k].rows = open_memstream (&self->list[k].text, &self->list[k].bytes);
-    if (self->sides && self->list[0].rows && self->list[1].rows)
+    FILE *truth = open_memstream (&self->truth, &self->truth_bytes);
+    if (truth) {
+        wm_compare_truth_folders (pairs, truth);
+        fclose (truth);
+    }
+    if (truth && self->sides && self->list[0].rows && self->list[1].rows)
         return self;
     wm_folders_page_free (self);
     return NULL;
@@ -62,6 +70,7 @@ void wm_folders_page_free (wm_folders_page_t *self)
         free (self->list[k].text);
     }
     wm_compare_sides_free (self->sides);
+    free (self->truth);
     free (self);
 }
 
@@ -81,23 +90,11 @@ static void put_difference (FILE *out, double value)
 /* The pages of a pair's events, A's and B's; behind # a hit of them, or NULL.  */
 static void put_links (rows_t *rows, size_t i, const wm_scores_key_t *hit, FILE *out)
 {
-    char path[PATH_MAX], url[WM_PAGE_EVENT_URL_BYTES];
-    const char *blank = "";
-    for (int side = 0; side < 2; side++) {
-        wm_folder_pairs_path (&rows->folders->pairs, i, side, path);
-        const char *link = wm_page_events_link (&rows->self->events, path, url);
-        if (!link)
-            continue;
-        fprintf (out, "%s<a href=\"", blank);
-        wm_page_print (out, "%s", link);
-        if (hit)
-            fputc ('#', out);
-        if (hit)
-            wm_called_hit (out, hit);
-        fprintf (out, "\">%c</a>", "AB"[side]);
-        blank = " ";
-        rows->self->is_linked = true;
-    }
+    char path[2][PATH_MAX];
+    for (int side = 0; side < 2; side++)
+        wm_folder_pairs_path (&rows->folders->pairs, i, side, path[side]);
+    rows->self->is_linked |=
+        wm_called_links (&rows->self->events, (const char *[]){ path[0], path[1] }, hit, out);
 }
 
 static void put_row (rows_t *rows, size_t i, const wm_folders_row_t *row, FILE *out)
@@ -294,6 +291,7 @@ void wm_folders_page_write (wm_folders_page_t *self, const wm_folders_t *folders
     write_list (&self->list[0], "differ", out);
     write_list (&self->list[1], "are the same", out);
     fputs ("</section>\n", out);
+    fwrite (self->truth, 1, self->truth_bytes, out);
     wm_called_write_hits (&folders->called, hit_cell, &rows, out);
     if (!self->is_linked)
         wm_page_put (out, "p",

@@ -9,8 +9,9 @@
 
 typedef struct wm_folders_page wm_folders_page_t;
 
-/* place: where the page will lie, which events' pages are linked from. NULL: no memory.  */
-wm_folders_page_t *wm_folders_page_new (const char *place);
+/* place: where the page will lie, which events' pages are linked from. Has children compare the
+   outputs with truth, before this process is confined. NULL: no memory.  */
+wm_folders_page_t *wm_folders_page_new (const char *place, wm_folder_pairs_t *pairs);
 void wm_folders_page_free (wm_folders_page_t *self);
 
 /* Adds the pair i, whose comparison is at hand. row: NULL if only one side has it.  */

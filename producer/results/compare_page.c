@@ -391,9 +391,24 @@ static void write_pictures (const wm_comparison_t *self, FILE *out)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
+/* What a cell of a hit needs.  */
+typedef struct {
+    wm_page_events_t events;
+    const char *const *path;
+} links_t;
+
+static void hit_cell (void *arg, const wm_called_hit_t *hit, FILE *out)
+{
+    const links_t *links = arg;
+    fputs ("<td>", out);
+    wm_called_links (&links->events, links->path, &hit->key, out);
+    fputs ("</td>", out);
+}
+
 wm_fault_t wm_compare_page_write (const wm_compare_page_t *self, FILE *out, wm_error_t *error)
 {
     static wm_called_t called;
+    links_t links = { .path = self->path };
     char *files = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream (&files, &bytes);
@@ -403,6 +418,7 @@ wm_fault_t wm_compare_page_write (const wm_compare_page_t *self, FILE *out, wm_e
         fclose (memory);
     if (!fault) {
         wm_called_add (&called, self->found, 0);
+        wm_page_events_begin (&links.events, self->place);
         wm_page_begin (out, "Comparison of scores");
         write_verdict (self->found, out);
         if (self->note && *self->note)
@@ -414,9 +430,10 @@ wm_fault_t wm_compare_page_write (const wm_compare_page_t *self, FILE *out, wm_e
         fputs ("<div class=\"two\">\n", out);
         write_matches (self->found, out);
         wm_called_write (&called, out);
-        wm_called_write_hits (&called, NULL, NULL, out);
         fputs ("</div>\n", out);
+        wm_called_write_hits (&called, self->n_path == 2 ? hit_cell : NULL, &links, out);
         fputs ("<div class=\"sign\"><p>Name</p><p>Date</p><p>Signature</p></div>\n", out);
+        fputs (self->truth ? self->truth : "", out);
         write_pictures (self->found, out);
         fputs (
             "<footer><p>Written by wiremill compare; which of the two is right, a comparison "

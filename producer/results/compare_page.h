@@ -11,7 +11,9 @@ typedef struct {
     const char *const *path; /* (n_path): the files of A, then that of B */
     size_t n_path;
     const wm_comparison_t *found;
-    const char *note; /* a sentence of the caller's, or NULL */
+    const char *note;  /* a sentence of the caller's, or NULL */
+    const char *truth; /* a section on truth, or NULL */
+    const char *place; /* where the page will lie */
 } wm_compare_page_t;
 
 /* Writes the page, or nothing. WM_EBATCH: a file that was read before cannot be read again;

@@ -2,6 +2,7 @@
 #include "producer/results/folder_pairs.h"
 
 #include "producer/files/wm_h5.h"
+#include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
@@ -70,6 +71,29 @@ wm_fault_t wm_folder_pairs_list (wm_folder_pairs_t *self, const char *const fold
 {
     const wm_fault_t fault = list_side (&self->side[0], folder[0], error);
     return fault ? fault : list_side (&self->side[1], folder[1], error);
+}
+
+wm_fault_t wm_folder_pairs_confine (const wm_folder_pairs_t *self, wm_error_t *error)
+{
+    const wm_folder_side_t *side = self->side;
+    const size_t n = side[0].n + side[1].n;
+    const char **path = calloc (n, sizeof *path);
+    bool is_whole = path != NULL;
+    for (size_t i = 0; i < n && is_whole; i++) {
+        const wm_folder_side_t *from = &side[i >= side[0].n];
+        char *text = NULL;
+        is_whole = asprintf (&text, "%s/%s", from->folder,
+                             from->output[i - (from == side ? 0 : side[0].n)].name) >= 0;
+        path[i] = is_whole ? text : NULL;
+    }
+    if (is_whole) {
+        wm_produce_confine_reader (path, n);
+        wm_h5_init ();
+    }
+    for (size_t i = 0; i < n && path; i++)
+        free ((char *) (uintptr_t) path[i]);
+    free (path);
+    return is_whole ? WM_OK : wm_fault (error, WM_EHOST, "out of memory for %zu outputs", n);
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */

@@ -39,6 +39,9 @@ typedef struct {
 wm_fault_t wm_folder_pairs_list (wm_folder_pairs_t *self, const char *const folder[2],
                                  wm_error_t *error);
 
+/* Gives up all files but these outputs, and opens the HDF5 library. WM_EHOST: no memory.  */
+wm_fault_t wm_folder_pairs_confine (const wm_folder_pairs_t *self, wm_error_t *error);
+
 /* Reads which inputs they state, and pairs them. WM_EHOST: no memory.  */
 wm_fault_t wm_folder_pairs_match (wm_folder_pairs_t *self, wm_error_t *error);
 

@@ -36,6 +36,10 @@ int wm_report_inputs (void *outputs, FILE *out);
 void wm_report_take_inputs (const wm_report_outputs_t *outputs, char *lines, const char **input,
                             uint64_t *hits);
 
+/* Has a child find out which of these files (n) have truth: returns a text of so many 0 and 1, the
+   caller's; NULL: that failed.  */
+char *wm_report_find_truth (const char *verb, const char *const *path, size_t n);
+
 /* Writes how the scores of outputs agree with the truth of their inputs, if those have one:
    efficiency and purity, confusion, curves, calibration. inputs: the lines of wm_report_inputs.
    Outputs are taken in their order while they fit into hits_max.  */

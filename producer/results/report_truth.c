@@ -1,6 +1,6 @@
 /* report_truth.c - the part of `wiremill report` on truth: the numbers of `wiremill truth`
    (agreement.h) as tables and curves, of outputs whose inputs state what each hit is.  */
-#include "producer/results/agreement.h"
+#include "producer/results/agreement_roc.h"
 #include "producer/results/report.h"
 
 #include "producer/files/wm_h5.h"
@@ -55,21 +55,36 @@ int wm_report_inputs (void *outputs_v, FILE *out)
     return WM_EXIT_OK;
 }
 
-/* A child: prints for each pair 1 if its input has truth, else 0.  */
+/* Files that may have truth: a child's argument.  */
+typedef struct {
+    const char *const *path;
+    size_t n;
+} inputs_t;
+
+/* A child: prints for each file 1 if it has truth, else 0.  */
 static int find_truth (void *arg, FILE *out)
 {
-    const pairs_t *pairs = arg;
+    const inputs_t *inputs = arg;
     wm_error_t error;
-    for (size_t i = 0; i < pairs->n; i++)
-        pairs->path[i] = pairs->pair[i].input;
-    wm_produce_confine_reader (pairs->path, pairs->n);
+    wm_produce_confine_reader (inputs->path, inputs->n);
     wm_h5_init ();
-    for (size_t i = 0; i < pairs->n; i++) {
-        wm_h5_t *file = wm_h5_open (pairs->path[i], &error);
+    for (size_t i = 0; i < inputs->n; i++) {
+        wm_h5_t *file = wm_h5_open (inputs->path[i], &error);
         fputc (file && wm_h5_has (file, "hit_table/truth") ? '1' : '0', out);
         wm_h5_close (&file);
     }
     return WM_EXIT_OK;
+}
+
+char *wm_report_find_truth (const char *verb, const char *const *path, size_t n)
+{
+    char *has = calloc (1, n + 1);
+    if (has && wm_render_process_text (verb, find_truth, &(inputs_t){ path, n }, has, n + 1))
+        *has = 0;
+    if (has && strlen (has) == n)
+        return has;
+    free (has);
+    return NULL;
 }
 
 void wm_report_take_inputs (const wm_report_outputs_t *outputs, char *lines, const char **input,
@@ -104,10 +119,10 @@ static void take_true (pairs_t *self, size_t hits_max)
 {
     size_t n = 0;
     uint64_t hits = 0;
-    char *has = calloc (1, self->n + 1);
-    const int code =
-        has ? wm_render_process_text ("report", find_truth, self, has, self->n + 1) : 1;
-    for (size_t i = 0; i < self->n && !code; i++)
+    for (size_t i = 0; i < self->n; i++)
+        self->path[i] = self->pair[i].input;
+    char *has = wm_report_find_truth ("report", self->path, self->n);
+    for (size_t i = 0; i < self->n && has; i++)
         if (has[i] == '1') {
             const bool fits = hits + self->pair[i].hits <= hits_max;
             self->n_large += !fits;
@@ -236,61 +251,16 @@ static void write_bins (const wm_agreement_t *self, FILE *out)
 
 /* ---- pictures -------------------------------------------------------------------------------- */
 
-static void begin (wm_svg_t *plot, FILE *out, const char *title, const char *about, const char *x,
-                   const char *y)
-{
-    *plot = (wm_svg_t){
-        .out = out, .title = title, .about = about, .x = { 0, 1, false, x }, .y = { 0, 1, false, y }
-    };
-    fputs ("<figure>", out);
-    wm_svg_begin (plot);
-}
-
-static void end (wm_svg_t *plot, const wm_svg_entry_t *entry, size_t n)
-{
-    wm_svg_legend (plot, entry, n);
-    wm_svg_end (plot);
-    wm_page_put (plot->out, "figcaption", "%s: %s.", plot->title, plot->about);
-    fputs ("</figure>\n", plot->out);
-}
-
-static const char *colour_of (int k)
-{
-    return wm_svg_colour (wm_agreement_name[k], (uint32_t) k);
-}
-
-static void draw_roc (const wm_agreement_t *self, const char *title, FILE *out)
-{
-    double x[WM_AGREEMENT_ROC_MAX], y[WM_AGREEMENT_ROC_MAX];
-    wm_svg_entry_t entry[WM_TRUTH_END];
-    wm_svg_t plot;
-    size_t n = 0;
-    begin (&plot, out, title, "each label against the rest; the dashes: no separation",
-           "share of the rest that is taken", "share of the label found");
-    wm_svg_line (&plot, 0, 0, 1, 1, GREY, true);
-    for (int k = 0; k < WM_TRUTH_END; k++) {
-        const wm_agreement_label_t *label = &self->label[k];
-        for (uint32_t i = 0; i < label->n_roc; i++) {
-            x[i] = label->roc[i].rest;
-            y[i] = label->roc[i].signal;
-        }
-        if (!label->n_roc)
-            continue;
-        wm_svg_curve (&plot, x, y, label->n_roc, colour_of (k), false);
-        entry[n++] = (wm_svg_entry_t){ .text = wm_agreement_name[k], .colour = colour_of (k) };
-    }
-    end (&plot, entry, n);
-}
-
 static void draw_calibration (const wm_agreement_t *self, FILE *out)
 {
     wm_svg_entry_t entry[WM_TRUTH_END];
     wm_svg_t plot;
     size_t n = 0;
-    begin (&plot, out, "Calibration",
-           "in ten bins of score, the share of hits that is of the label; the dashes: as large as "
-           "the mean score",
-           "mean score", "share that is of the label");
+    wm_agreement_figure (
+        &plot, out, "Calibration",
+        "in ten bins of score, the share of hits that is of the label; the dashes: as large as "
+        "the mean score",
+        "mean score", "share that is of the label");
     wm_svg_line (&plot, 0, 0, 1, 1, GREY, true);
     for (int k = 0; k < WM_TRUTH_END; k++) {
         double x[WM_AGREEMENT_BINS], y[WM_AGREEMENT_BINS];
@@ -306,11 +276,12 @@ static void draw_calibration (const wm_agreement_t *self, FILE *out)
             }
         if (!m)
             continue;
-        wm_svg_curve (&plot, x, y, m, colour_of (k), false);
-        wm_svg_dots (&plot, dot_x, dot_y, m, 2.5, colour_of (k));
-        entry[n++] = (wm_svg_entry_t){ .text = wm_agreement_name[k], .colour = colour_of (k) };
+        wm_svg_curve (&plot, x, y, m, wm_agreement_colour (k), false);
+        wm_svg_dots (&plot, dot_x, dot_y, m, 2.5, wm_agreement_colour (k));
+        entry[n++] =
+            (wm_svg_entry_t){ .text = wm_agreement_name[k], .colour = wm_agreement_colour (k) };
     }
-    end (&plot, entry, n);
+    wm_agreement_figure_end (&plot, entry, n);
 }
 
 static void draw_thresholds (const wm_agreement_t *self, int k, FILE *out)
@@ -324,22 +295,23 @@ static void draw_thresholds (const wm_agreement_t *self, int k, FILE *out)
     if (!label->is_share || n_signal <= 0)
         return;
     snprintf (title, sizeof title, "Efficiency and purity of %s", wm_agreement_name[k]);
-    begin (&plot, out, title, "of the hits whose score is at least the threshold", "threshold",
-           "share");
+    wm_agreement_figure (&plot, out, title, "of the hits whose score is at least the threshold",
+                         "threshold", "share");
     for (int t = 0; t <= WM_AGREEMENT_STEPS; t++) {
         at[t] = (double) t / WM_AGREEMENT_STEPS;
         y[t] = (double) label->above[t].n_signal / n_signal;
     }
-    wm_svg_curve (&plot, at, y, WM_AGREEMENT_STEPS + 1, colour_of (k), false);
+    wm_svg_curve (&plot, at, y, WM_AGREEMENT_STEPS + 1, wm_agreement_colour (k), false);
     while (n <= WM_AGREEMENT_STEPS && label->above[n].n) {
         y[n] = (double) label->above[n].n_signal / (double) label->above[n].n;
         n++;
     }
     wm_svg_curve (&plot, at, y, n, INK, true);
-    end (&plot,
-         (const wm_svg_entry_t[]){ { .text = "efficiency", .colour = colour_of (k) },
-                                   { .text = "purity", .colour = INK, .is_dashed = true } },
-         2);
+    wm_agreement_figure_end (
+        &plot,
+        (const wm_svg_entry_t[]){ { .text = "efficiency", .colour = wm_agreement_colour (k) },
+                                  { .text = "purity", .colour = INK, .is_dashed = true } },
+        2);
 }
 
 /* ---- planes and TPCs ------------------------------------------------------------------------- */
@@ -370,7 +342,7 @@ static void take_part (void *arg, const wm_agreement_t *part)
     }
     snprintf (title, sizeof title, "ROC of %s", name);
     if (parts->by == WM_AGREEMENT_BY_PLANE)
-        draw_roc (part, title, parts->curves);
+        wm_agreement_roc (part, title, parts->curves);
 }
 
 /* A table of the labels in each plane or TPC, with curves of planes; nothing if there is one part.
@@ -429,7 +401,7 @@ static void write_all (const wm_agreement_t *self, FILE *out)
     write_labels (self, out);
     write_confusion (self, out);
     wm_page_pictures (out);
-    draw_roc (self, "ROC", out);
+    wm_agreement_roc (self, "ROC", out);
     draw_calibration (self, out);
     for (int k = 0; k < WM_TRUTH_END; k++)
         draw_thresholds (self, k, out);
@@ -446,7 +418,7 @@ static wm_fault_t read_pairs (wm_agreement_t *self, const pairs_t *pairs, wm_err
     wm_fault_t fault = WM_OK;
     for (size_t i = 0; i < pairs->n && !fault; i++)
         fault = wm_agreement_add (
-            self, (const char *[]){ pairs->pair[i].input, pairs->pair[i].output }, 2, error);
+            self, (const char *[]){ pairs->pair[i].input, pairs->pair[i].output }, 2, NULL, error);
     return fault ? fault : wm_agreement_count (self, WM_CALL_LEAST, error);
 }
 

@@ -17,20 +17,20 @@ def page(name):
     d = json.load(open(name))
     return d, {row[0]: row[1:] for row in d["rows"]}
 
+def hits(events, output):
+    """Truth, scores (n, 4), cryostat, TPC and plane (n, 3) of the hits of an output that are scored and have truth."""
+    with h5py.File(events) as e, h5py.File(output) as o:
+        key = {tuple(i) + (int(k),): int(t) for i, k, t in
+               zip(e["hit_table/event_id"][:], e["hit_table/key"][:].ravel(), e["hit_table/truth"][:].ravel())}
+        t = o["emtrkmichel"]
+        done = t["status"][:] == 0
+        ids = zip(*(t[n][:][done] for n in ("run", "subrun", "event", "hit_id")))
+        return (np.array([key[tuple(map(int, i))] for i in ids]), np.stack([t[n][:][done] for n in NAMES], 1).astype(float),
+                np.stack([t[n][:][done] for n in ("cryostat", "tpc", "plane")], 1))
+
 def joined(folder, stems):
-    """Truth, scores (n, 4), cryostat, TPC and plane (n, 3) of hits that are scored; rows of an output are those of its input."""
-    truth, score, place = [], [], []
-    for stem in stems:
-        with h5py.File(f"{folder}/{stem}.h5") as e, h5py.File(f"{folder}/out/{stem}.scores.h5") as o:
-            key = {tuple(i) + (int(k),): int(t) for i, k, t in
-                   zip(e["hit_table/event_id"][:], e["hit_table/key"][:].ravel(), e["hit_table/truth"][:].ravel())}
-            t = o["emtrkmichel"]
-            done = t["status"][:] == 0
-            ids = zip(*(t[n][:][done] for n in ("run", "subrun", "event", "hit_id")))
-            truth += [key[tuple(map(int, i))] for i in ids]
-            score.append(np.stack([t[n][:][done] for n in NAMES], 1).astype(float))
-            place.append(np.stack([t[n][:][done] for n in ("cryostat", "tpc", "plane")], 1))
-    return np.array(truth), np.concatenate(score), np.concatenate(place)
+    """The same of several outputs."""
+    return [np.concatenate(v) for v in zip(*(hits(f"{folder}/{stem}.h5", f"{folder}/out/{stem}.scores.h5") for stem in stems))]
 
 def auc(signal, rest):
     rest = np.sort(rest)
@@ -242,18 +242,41 @@ def hit_rows(ids, s, r, p, q):
     first = other[np.argsort(-apart[other], kind="stable")]
     return [[":".join(map(str, ids[i])), f"{NAMES[p[i]]} {s[i, p[i]]:.4f}", f"{NAMES[q[i]]} {r[i, q[i]]:.4f}", f"{apart[i]:.4f}"] for i in first]
 
-def changed(name, a, b):
-    """The page of wiremill compare A B: hits that are called otherwise."""
+def both_truths(d, *pairs):
+    """The section on truth of a page of wiremill compare: INPUT, OUTPUT of A, OUTPUT of B of each pair."""
+    side = [[np.concatenate(v) for v in zip(*(hits(p[0], p[1 + k]) for p in pairs))] for k in range(2)]
+    called = [np.where(s[:, 3] >= 0.5, 3, s[:, :3].argmax(1)) for _, s, _ in side]
+    n = [count(len(t)) for t, _, _ in side]
+    assert f"Hits with truth and scores: {n[0]} in A, {n[1]} in B, of {len(pairs)} pair" in d["text"], n
+    right = [share((c == t).sum(), len(t)) for c, (t, _, _) in zip(called, side)]
+    assert f"Called what they are: {right[0]} of the hits in A, {right[1]} in B." in d["text"], right
+    table = [r for r in d["rows"] if r[0] in NAMES and len(r) == 8 and r[2].endswith("%")]
+    for k, label in enumerate(NAMES):
+        is_ = [t == k for t, _, _ in side]
+        found = [(i & (c == k)).sum() for i, c in zip(is_, called)]
+        area = [auc(s[i, k], s[~i, k]) for i, (_, s, _) in zip(is_, side)]
+        wanted = ([label, count(is_[0].sum())] + [share(f, i.sum()) for f, i in zip(found, is_)] +
+                  [share(f, (c == k).sum()) for f, c in zip(found, called)] + [f"{a:.4f}" for a in area])
+        assert table[k] == wanted, (table[k], wanted)
+        for nth in range(2):
+            points = curve(d["source"], f"ROC of {label} in A and B", 1 + nth)
+            drawn = (np.diff(points[:, 0]) * (points[1:, 1] + points[:-1, 1]) / 2).sum()
+            assert abs(drawn - area[nth]) < 0.01, (label, nth, drawn, area)
+    assert any(r[2] != r[3] for r in table), table
+
+def changed(name, events, a, b):
+    """The page of wiremill compare A B: hits that are called otherwise, and truth."""
     d, _ = page(name)
+    both_truths(d, (events, a, b))
     wanted = hit_rows(*sides(a, b))
     found = [row for row in d["rows"] if re.fullmatch(r"\d+:\d+:\d+:\d+", row[0])]
     assert f"{min(50, len(wanted))} of {count(len(wanted))}, those whose" in d["text"] and len(wanted) > 3, len(wanted)
-    assert found == wanted[:50], (found[:3], wanted[:3])
+    assert [row[:4] for row in found] == wanted[:50], (found[:3], wanted[:3])
 
 def campaigns(name, a, b, *pairs):
     """The page of two campaigns: STEM=STEM, and one more output in B; a page of an event beside the first of B."""
     d, rows = page(name)
-    sums, hits = np.zeros(4, int), []
+    sums, listed = np.zeros(4, int), []
     for pair in pairs:
         x, y = pair.split("=")
         with h5py.File(f"{a}/{x}.scores.h5") as f, h5py.File(f"{b}/{y}.scores.h5") as g:
@@ -267,14 +290,15 @@ def campaigns(name, a, b, *pairs):
         assert abs(float(row[8]) - most) <= 2e-3 * most, (row, most)
         sums += [n[0], n[1], over, (p != q).sum()]
         for one in hit_rows(ids, s, r, p, q):
-            hits.append(one + [named])
+            listed.append(one + [named])
     assert sums[3] > 3 and rows["Hits of pairs"] == [count(sums[0]), count(sums[1])], sums
     assert rows["more.scores.h5"][0] == "only in B" and "The same: 2 of 4 outputs; only in A: 0; only in B: 1; not compared: 0." in d["text"]
-    hits = sorted(hits, key=lambda h: -float(h[3]))[:50]
+    listed = sorted(listed, key=lambda h: -float(h[3]))[:50]
     found = [row for row in d["rows"] if re.fullmatch(r"\d+:\d+:\d+:\d+", row[0])]
-    assert [f[:4] for f in found] == [h[:4] for h in hits], (found[:3], hits[:3])
-    assert all(f[4].startswith(h[4]) for f, h in zip(found, hits)), found[:3]
-    assert f'{hits[0][4]} <a href="b/e2.html#{hits[0][0]}">B</a>' in d["source"], hits[0]
+    assert [f[:4] for f in found] == [h[:4] for h in listed], (found[:3], listed[:3])
+    assert all(f[4].startswith(h[4]) for f, h in zip(found, listed)), found[:3]
+    assert f'{listed[0][4]} <a href="b/e2.html#{listed[0][0]}">B</a>' in d["source"], listed[0]
+    both_truths(d, *((f"{a}/../{p.split('=')[0]}.h5", f"{a}/{p.split('=')[0]}.scores.h5", f"{b}/{p.split('=')[1]}.scores.h5") for p in pairs))
     assert "a <note>" in d["text"] and "No page of an event" not in d["text"]
 
 if __name__ == "__main__":

@@ -70,9 +70,9 @@ ok "four outputs have no spread; of five alike none lies apart" no_drift
 changed ()
 {
     exits 1 keep "$bin/wiremill" compare "$work/d0.scores.h5" "$work/d5.scores.h5" --page "$work/c.html" &&
-        $python tests/e2e/page.py look "$work/c.html" >"$work/page.json" && again changed "$work/d0.scores.h5" "$work/d5.scores.h5"
+        $python tests/e2e/page.py look "$work/c.html" >"$work/page.json" && again changed "$work/e1.h5" "$work/d0.scores.h5" "$work/d5.scores.h5"
 }
-ok "compare: the hits that are called otherwise" changed
+ok "compare: the hits that are called otherwise; efficiency, purity and ROC of both" changed
 # Two campaigns: b/ has the first output under the second one's name, with other scores; an output of its own; the third as it is.
 campaigns ()
 {
@@ -81,7 +81,7 @@ campaigns ()
         exits 1 keep "$bin/wiremill" compare "$work/out" "$work/b" --page "$work/c.html" --note 'a <note>' &&
         $python tests/e2e/page.py look "$work/c.html" >"$work/page.json" && again campaigns "$work/out" "$work/b" e1=e2 e2=later e3=e3
 }
-ok "compare of two campaigns: a row for each output, hits called otherwise over all, links to a hit on the page of its event" campaigns
+ok "compare of two campaigns: a row for each output, hits called otherwise, links to them on the pages of events, truth" campaigns
 command -v chromium >/dev/null || { skip "chromium is not installed (make deps-browser)"; done_testing; }
 report || bail "no page"
 browse () { $python tests/e2e/browser.py "file://$work/r.html"; }
