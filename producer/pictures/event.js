@@ -46,6 +46,13 @@ async function read() {
   column.wire = await take(source, "wire-0", Int32Array);
   column.tick = await take(source, "tick-0", Float32Array);
   column.id = source.querySelector("[data-name=id-1]") ? await take(source, "id-1", Float64Array) : await take(source, "id-0", Int32Array);
+  facts.count = facts.n;
+  if (facts.points) {
+    column.alike = new Map();
+    column.id.forEach((id, i) => (column.alike.has(id) ? column.alike.get(id).push(i) : column.alike.set(id, [i])));
+    facts.count = column.alike.size;
+    for (const t of tpcs) t.hits = t.planes.reduce((n, p) => n + column.id.subarray(p.first, p.first + p.count).filter((id, i) => isFirst(p.first + i)).length, 0);
+  }
   column.truth = facts.truth ? await take(source, "truth-0", Uint8Array) : null;
   for (const [k, name] of (facts.b === undefined ? ["score"] : ["score", "other"]).entries())
     outputs.push({ name: "AB"[k], path: [facts.a, facts.b][k], status: await take(source, "status-" + k, Uint8Array), call: new Uint8Array(facts.n), best: null,
@@ -59,6 +66,10 @@ async function read() {
 
 const isScored = (output, i) => output.status[i] === 0 && output.score.every((s) => Number.isFinite(s[i]));
 const isPair = () => outputs.length === 2;
+// Rows of the same space point, on other planes; of a hit itself. The first one stands for all of them where rows are counted.
+const alike = (i) => (column.alike ? column.alike.get(column.id[i]) : [i]);
+const isFirst = (i) => !column.alike || column.alike.get(column.id[i])[0] === i;
+const one = () => facts.rows.slice(0, -1);
 const differs = (i) => isPair() && outputs[0].call[i] !== outputs[1].call[i];
 const planeOf = (i) => planes.find((p) => i >= p.first && i < p.first + p.count) || null;
 
@@ -235,13 +246,13 @@ function drawCharge(pixel, width, height, panel, ticks = [view.t0, view.t1], pla
   const xs = cells(width, ticks[0], ticks[1], plane.range[2], plane.range[3], ny);
   const ys = cells(height, panel.w1, panel.w0, plane.range[0], last, nx);
   let x0 = 0, x1 = width, old0 = -1, old1 = -1; // pixels with a cell; wires of the row before
-  while (x0 < x1 && xs[x0 + 1] < 0) x0++;
+  while (x0 < x1 && Math.max(xs[x0], xs[x0 + 1] - 1) < 0) x0++;
   while (x1 > x0 && xs[x1 - 1] >= ny) x1--;
   for (let x = x0; x <= x1; x++) xs[x] = Math.max(0, Math.min(ny, xs[x]));
   const c0 = xs[x0], c1 = Math.min(ny, xs[x1] + 1);
   for (let y = 0; y < height; y++) {
     const w0 = Math.max(0, Math.min(ys[y], ys[y + 1] + 1)), w1 = Math.min(nx - 1, Math.max(ys[y], w0)), from = y * width + x0;
-    if (w0 > w1) continue;
+    if (w0 > w1 || ys[y] < 0) continue;
     if (w0 === old0 && w1 === old1) {
       pixel.copyWithin(from, from - width, from - width + x1 - x0);
       continue;
@@ -489,21 +500,22 @@ function mark() {
     context.clip();
     const shown = state.hover >= 0 ? state.hover : state.pin;
     for (const i of new Set([state.pin, state.hover])) {
-      if (i < 0 || planeOf(i) !== panel.plane) continue;
-      const at = place(panel, i);
+      const here = i < 0 ? [] : alike(i).filter((j) => planeOf(j) === panel.plane);
+      if (!here.length) continue;
+      const at = place(panel, here[0]);
       context.strokeStyle = ink;
       context.lineWidth = i === state.pin ? 2.5 : 1.5;
       context.beginPath();
       context.arc(at.x, at.y, 8, 0, 7);
       context.stroke();
       if (i !== shown) continue;
-      const w = windowOf(i), a = toScreen(panel, w.t0, w.w1), b = toScreen(panel, w.t1, w.w0);
+      const w = windowOf(here[0]), a = toScreen(panel, w.t0, w.w1), b = toScreen(panel, w.t1, w.w0);
       context.lineWidth = 1;
       context.setLineDash([4, 3]);
       context.strokeRect(a.x, a.y, b.x - a.x, b.y - a.y);
       context.setLineDash([]);
     }
-    if (shown >= 0 && planeOf(shown) !== panel.plane) {
+    if (shown >= 0 && !alike(shown).some((j) => planeOf(j) === panel.plane)) {
       context.strokeStyle = dark ? "#ffffff70" : "#00000050";
       const x = place(panel, shown).x; // the same time in the other views
       context.setLineDash([2, 4]);
@@ -649,6 +661,10 @@ function drawPatch(i) {
 }
 
 function position(i) {
+  return alike(i).map(positionOf).join("; ");
+}
+
+function positionOf(i) {
   const plane = planeOf(i), first = facts.firstTick || 0, tick = digits(column.tick[i] + first);
   const cm = facts.tickCm > 0 ? ", drift " + ((column.tick[i] - facts.trigger) * facts.tickCm).toFixed(1) + " cm" : "";
   return (plane ? "TPC " + plane.tpc + ", " + nameOf(plane) : "on no plane of the event") + ", wire " + column.wire[i] + ", tick " + tick + cm;
@@ -663,7 +679,7 @@ function tell() {
   told.replaceChildren();
   element.patchBox.classList.toggle("hidden", i < 0 || !planeOf(i) || !planeOf(i).level);
   if (i < 0) {
-    told.append(node("p", { class: "faint" }, facts.n ? "Point at a hit. A click pins it; n and p walk." : "This output has no hits."));
+    told.append(node("p", { class: "faint" }, facts.n ? "Point at a " + one() + ". A click pins it; n and p walk." : "This output has no hits."));
     return;
   }
   told.append(node("p", {}, node("strong", { id: "identity" }, facts.event + ":" + column.id[i]), i === state.pin ? " (pinned)" : ""),
@@ -693,6 +709,7 @@ function ratings() {
     const counts = confusion(output), called = new Array(labels.length + 1).fill(0), of = isPair() ? " " + output.name : "";
     let lacking = 0;
     for (let i = 0; i < facts.n; i++) {
+      if (!isFirst(i)) continue;
       called[Math.min(output.call[i], labels.length)]++;
       lacking += output.status[i] === LACKS;
     }
@@ -710,8 +727,8 @@ function ratings() {
   const n = seen[0] === seen[1] || !isPair() ? count(seen[0]) : count(seen[0]) + " (A) and " + count(seen[1]) + " (B)";
   told.replaceChildren(table(column.truth ? ["label", "true", "called", "found", "right"] : ["label", "called"],
     rows.sort((a, b) => a.at - b.at).map(({ row }) => row),
-    (column.truth ? n + " hits with truth and scores" : count(facts.n) + " " + facts.rows) + " of the event"));
-  if (isPair()) told.append(node("p", { id: "otherwise" }, count(rowsOf(differs).length) + " of " + count(facts.n) + " are called otherwise in B." +
+    (column.truth ? n + " hits with truth and scores" : count(facts.count) + " " + facts.rows) + " of the event"));
+  if (isPair()) told.append(node("p", { id: "otherwise" }, count(rowsOf(differs).length) + " of " + count(facts.count) + " are called otherwise in B." +
     (facts.extra === "0" ? "" : " B has " + count(Number(facts.extra)) + " more, which A lacks.")));
 }
 
@@ -782,10 +799,13 @@ function pin(i, how) {
   if (plane && how === "go") {
     const k = tpcs.findIndex((t) => t.planes.includes(plane));
     if (k !== state.tpc || !view.panels.length) chooseTpc(k);
-    const panel = view.panels.find((p) => p.plane === plane), [wires, bins, window] = facts.patch;
-    const t = Math.min(view.t1 - view.t0, 5 * bins * window), w = Math.min(panel.w1 - panel.w0, 5 * wires);
+    const [wires, bins, window] = facts.patch, t = Math.min(view.t1 - view.t0, 5 * bins * window);
     if (Number.isFinite(column.tick[i])) [view.t0, view.t1] = slid(column.tick[i] - t / 2, t, 0, facts.ticks);
-    [panel.w0, panel.w1] = slid(column.wire[i] - w / 2, w, 0, plane.wires);
+    for (const panel of view.panels)
+      for (const j of alike(i).filter((j) => planeOf(j) === panel.plane)) {
+        const w = Math.min(panel.w1 - panel.w0, 5 * wires);
+        [panel.w0, panel.w1] = slid(column.wire[j] - w / 2, w, 0, panel.plane.wires);
+      }
   }
   const link = i >= 0 ? "#" + facts.event + ":" + column.id[i] : "#";
   if (location.hash !== link && (i >= 0 || location.hash)) history.replaceState(null, "", link);
@@ -814,13 +834,13 @@ const WALKS = {
 };
 function rowsOf(test) {
   const found = [];
-  for (let i = 0; i < facts.n; i++) if (test(i)) found.push(i);
+  for (let i = 0; i < facts.n; i++) if (isFirst(i) && test(i)) found.push(i);
   return found;
 }
 
 function walk(step) {
   const list = WALKS[state.walk][1]() || [];
-  const at = list.indexOf(state.pin);
+  const at = state.pin < 0 ? -1 : list.indexOf(alike(state.pin)[0]);
   element.walked.textContent = list.length ? "" : "no such hit";
   if (!list.length) return;
   const next = at < 0 ? (step > 0 ? 0 : list.length - 1) : (at + step + list.length) % list.length;
@@ -832,7 +852,7 @@ function walk(step) {
 
 function boxed() {
   const { panel, t0, t1, w0, w1 } = state.box, plane = panel.plane;
-  return rowsOf((i) => i >= plane.first && i < plane.first + plane.count && column.tick[i] + 0.5 >= t0 && column.tick[i] + 0.5 <= t1 &&
+  return Array.from({ length: plane.count }, (_, k) => plane.first + k).filter((i) => column.tick[i] + 0.5 >= t0 && column.tick[i] + 0.5 <= t1 &&
     column.wire[i] + 0.5 >= w0 && column.wire[i] + 0.5 <= w1);
 }
 
@@ -1021,7 +1041,7 @@ function build() {
   if (facts.n) bar.append(node("span", {}, element.walks, node("button", { type: "button", "aria-label": "the one before", onclick: () => walk(-1) }, "\u25c0 p"),
     node("button", { type: "button", "aria-label": "the next one", onclick: () => walk(1) }, "n \u25b6"), element.walked), element.select);
   const aside = node("aside", { "aria-label": "hit and event" });
-  if (facts.n) aside.append(node("h2", {}, "Hit"), element.hit, element.patchBox, element.box, node("h2", {}, "Event"), element.rates,
+  if (facts.n) aside.append(node("h2", {}, one()[0].toUpperCase() + one().slice(1)), element.hit, element.patchBox, element.box, node("h2", {}, "Event"), element.rates,
     element.rule);
   if (facts.image) aside.append(node("h2", {}, "Cell"), element.hit, node("h2", {}, "Event"), element.rates);
   aside.append(element.said, help());

@@ -116,6 +116,12 @@ static bool is_image (const wm_show_t *show)
     return show->spec.result == WM_RESULT_IMAGE;
 }
 
+/* Of space points the channels are the planes.  */
+static bool has_channels (const wm_show_t *show)
+{
+    return !is_image (show) && show->spec.points != WM_POINTS_SPACEPOINTS;
+}
+
 static void axes_name (const wm_show_t *show, wm_plane_view_t *view)
 {
     static char tick[96];
@@ -172,7 +178,7 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
             view->mark_y = tick;
         }
     }
-    const char *rows = show->spec.points == WM_POINTS_WINDOWS ? "windows" : "hits";
+    const char *rows = wm_show_rows (show);
     const char *by = is_truth ? "truth" : show->score ? show->score : "what they are called";
     char what[96], count[48];
     snprintf (what, sizeof what, is_image (show) ? "%s" : "%s by %s",
@@ -181,7 +187,7 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
     snprintf (view->title, sizeof view->title,
               "Event %" PRId64 ":%" PRId64 ":%" PRId64 ", TPC %d plane %d%s, %s", show->event.run,
               show->event.subrun, show->event.event, plane->tpc, plane->plane,
-              is_image (show) ? "" : channel_text (&show->spec, plane->channel, text), what);
+              has_channels (show) ? channel_text (&show->spec, plane->channel, text) : "", what);
     snprintf (view->about, sizeof view->about,
               "%s %.0f to %.0f, %s %.0f to %.0f; the darkest grey is %.3g%s", count, range[0],
               range[1], is_image (show) ? "drift bins" : "ticks", range[2], range[3], view->most,
@@ -202,7 +208,10 @@ static wm_fault_t patch_cut (const wm_show_t *show, float *patch, bool *is_held,
     wm_event_t one = show->event; /* with this hit alone */
     const uint32_t *hit;
     wm_batch_t batch = { 0 };
-    one.hit = &show->event.hit[show->hit];
+    wm_hit_t alone = show->event.hit[show->hit];
+    if (show->n_point)
+        alone.plane = alone.wire = -1;
+    one.hit = &alone;
     one.n_hit = 1;
     if (show->spec.n_channel > 1)
         one.cell = &show->event.cell[(size_t) show->hit * show->spec.n_channel];
@@ -235,8 +244,12 @@ static wm_fault_t patch_add (views_t *self, wm_error_t *error)
                              : wm_fault (error, WM_EHOST, "out of memory for a patch");
     for (uint32_t c = 0; c < n_channel && !fault && !is_held; c++) {
         wm_plane_view_t *view = &self->view[self->n++];
-        const double wire = hit->wire - (double) (spec->patch_wire / 2),
-                     bin = floor ((double) hit->time / spec->drift_window) -
+        const wm_event_cell_t own = { hit->wire, hit->time },
+                              at = show->n_point
+                                       ? show->event.cell[(size_t) show->hit * n_channel + c]
+                                       : own;
+        const double wire = at.wire - (double) (spec->patch_wire / 2),
+                     bin = floor ((double) at.time / spec->drift_window) -
                            (double) (spec->patch_bin / 2);
         view->width = PATCH_WIDTH;
         view->height = PATCH_HEIGHT;
@@ -245,8 +258,8 @@ static wm_fault_t patch_add (views_t *self, wm_error_t *error)
         fault = wm_view_patch (view, patch + (size_t) c * spec->patch_wire * spec->patch_bin,
                                spec->patch_wire, spec->patch_bin, error);
         snprintf (view->title, sizeof view->title,
-                  "The patch of hit %" PRId64 " as the network saw it%s", show->id[3],
-                  channel_text (spec, c, text));
+                  "The patch of %s %" PRId64 " as the network saw it%s",
+                  show->n_point ? "space point" : "hit", show->id[3], channel_text (spec, c, text));
         snprintf (view->about, sizeof view->about,
                   "%u wires, %u bins of %u ticks; the darkest pixel is %.3g", spec->patch_wire,
                   spec->patch_bin, spec->drift_window, view->most);
@@ -330,8 +343,9 @@ static wm_fault_t write_head (const wm_show_t *show, FILE *out, wm_error_t *erro
     fputs ("</tr><tr><th>Model (SHA-256)</th>", out);
     wm_page_put (out, "td", "%s", show->model);
     if (!is_image (show)) {
-        fputs ("</tr><tr><th>Hits of the event</th>", out);
-        wm_page_put (out, "td", "%s", wm_page_count (show->event.n_hit, text));
+        fprintf (out, "</tr><tr><th>%s of the event</th>", show->n_point ? "Space points" : "Hits");
+        wm_page_put (out, "td", "%s",
+                     wm_page_count (show->n_point ? show->n_point : show->event.n_hit, text));
     }
     fputs ("</tr>\n", out);
     wm_page_table_end (out);
@@ -353,7 +367,7 @@ static void write_counts (const wm_show_t *show, uint32_t plane, FILE *out)
         count[row * (n + 1) + wm_show_label (show, hit->row)]++;
     }
     char rule[WM_CALL_TEXT_BYTES], caption[200];
-    snprintf (caption, sizeof caption, "Hits%s called: %s",
+    snprintf (caption, sizeof caption, "%s%s called: %s", show->n_point ? "Space points" : "Hits",
               show->truth ? ": rows by truth, columns by what they are" : " by what they are",
               wm_call_rule_text (&show->call, rule));
     wm_page_table (out, caption);
@@ -378,9 +392,10 @@ static void write_hit (const wm_show_t *show, FILE *out)
     const wm_hit_t *hit = &show->event.hit[show->hit];
     fputs ("<section>", out);
     wm_page_put (out, "h3",
-                 show->event.first_tick ? "Hit %" PRId64 " on wire %d at tick %.2f"
-                                        : "Hit %" PRId64 " on wire %d at tick %.9g",
-                 show->id[3], hit->wire, (double) hit->time + (double) show->event.first_tick);
+                 show->event.first_tick ? "%s %" PRId64 " on wire %d at tick %.2f"
+                                        : "%s %" PRId64 " on wire %d at tick %.9g",
+                 show->n_point ? "Space point" : "Hit", show->id[3], hit->wire,
+                 (double) hit->time + (double) show->event.first_tick);
     wm_page_table (out, NULL);
     if (show->against) {
         fputs ("<tr><th></th><th class=\"n\">here</th>", out);
@@ -419,7 +434,7 @@ static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
     snprintf (id, sizeof id, "h2 id=\"plane-%u\"", views->plane);
     wm_page_put (out, id, "Cryostat %d, TPC %d, plane %d%s%s", plane->cryostat, plane->tpc,
                  plane->plane, plane_name (plane->plane),
-                 is_image (show) ? "" : channel_text (&show->spec, plane->channel, text));
+                 has_channels (show) ? channel_text (&show->spec, plane->channel, text) : "");
     if (!is_image (show))
         write_counts (show, views->plane, out);
     if (show->hit != UINT32_MAX && is_on (&show->event.hit[show->hit], plane) && !plane->channel)

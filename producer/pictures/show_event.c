@@ -37,11 +37,6 @@ static wm_fault_t read_scores (wm_show_t *self, wm_error_t *error)
                 : wm_fault (error, WM_EBATCH,
                             "%.300s: is not an output of wiremill; outputs are *.scores.h5",
                             self->path);
-    if (!fault && self->spec.points == WM_POINTS_SPACEPOINTS)
-        fault = wm_fault (error, WM_EBATCH,
-                          "%.300s: scores of space points, which lie on no single plane: there is "
-                          "no picture of them; wiremill show without --output prints their rows",
-                          self->path);
     if (!fault && self->spec.result == WM_RESULT_IMAGE) {
         fault = wm_show_image (self, file, error);
         wm_h5_close (&file);
@@ -71,7 +66,8 @@ static wm_fault_t read_truth (wm_show_t *self, wm_error_t *error)
     int32_t place[4] = { -1, -1, -1, -1 };
     wm_column_t column = { 0 };
     const uint32_t n = self->scores.n_row;
-    wm_h5_t *file = self->pair.channels ? NULL : wm_h5_open (self->input, error);
+    const bool has_none = self->pair.channels || self->spec.points == WM_POINTS_SPACEPOINTS;
+    wm_h5_t *file = has_none ? NULL : wm_h5_open (self->input, error);
     if (!file || !wm_h5_has (file, name)) {
         wm_h5_close (&file);
         return WM_OK;
@@ -258,9 +254,11 @@ static wm_fault_t choose (wm_show_t *self, wm_error_t *error)
     wm_fault_t fault = choose_row (self, &row, error);
     if (!fault)
         fault = read_event (self, row, error);
+    if (!fault && self->spec.points == WM_POINTS_SPACEPOINTS)
+        fault = wm_show_project (self, error);
     self->hit = UINT32_MAX;
     for (uint32_t i = 0; i < self->event.n_hit && !fault && (self->has_hit || self->is_worst); i++)
-        if (self->event.hit[i].row == row)
+        if (self->event.hit[i].row == row && self->hit == UINT32_MAX)
             self->hit = i;
     if (!fault && self->hit != UINT32_MAX)
         self->id[3] = self->scores.key[row].id[3];

@@ -41,6 +41,7 @@ typedef struct {
     wm_event_t event;
     wm_event_t charge;            /* of images, what the network saw; no planes: not there */
     char without[PATH_MAX + 200]; /* why */
+    uint32_t n_point;             /* space points of the event, whose hits are those on planes */
     wm_scores_t other;            /* rows of `against` */
     uint32_t *match; /* (scores.n_row) rows of `other` of the same hits, UINT32_MAX: none */
     uint32_t hit;    /* of the event; UINT32_MAX: none asked for */
@@ -59,6 +60,12 @@ void wm_show_charge (wm_show_t *self);
 /* Gives up what reading needs not, and reads scores, input, truth and the event. In a process that
    ends then: nothing is freed. WM_EBATCH: a file cannot be read, or has nothing to draw.  */
 wm_fault_t wm_show_read (wm_show_t *self, wm_error_t *error);
+
+/* Puts the hits of the event's space points in their place. WM_EHOST: no memory.  */
+wm_fault_t wm_show_project (wm_show_t *self, wm_error_t *error);
+
+/* Returns what rows are: "hits", "windows", "space points".  */
+const char *wm_show_rows (const wm_show_t *self);
 
 /* Draws the event's plane with most hits as a part of a page, by scores alone. Faults as below.  */
 wm_fault_t wm_show_figure (const wm_show_t *self, FILE *out, wm_error_t *error);

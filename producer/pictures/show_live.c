@@ -125,7 +125,9 @@ static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
              "\" data-n=\"%u\" data-ticks=\"%u\" data-patch=\"%u %u %u\" data-sigmoid=\"%u\"",
              event->run, event->subrun, event->event, n, event->n_tick, show->spec.patch_wire,
              show->spec.patch_bin, show->spec.drift_window, show->call.sigmoid);
-    put (out, "rows", show->spec.points == WM_POINTS_WINDOWS ? "windows" : "hits");
+    put (out, "rows", wm_show_rows (show));
+    if (show->n_point)
+        fputs (" data-points=\"yes\"", out);
     if (show->against) {
         put (out, "a", show->path);
         put (out, "b", show->against);

@@ -5,6 +5,14 @@
 
 #include <math.h>
 
+const char *wm_show_rows (const wm_show_t *self)
+{
+    static const char *const rows[] = { [WM_POINTS_HITS] = "hits",
+                                        [WM_POINTS_SPACEPOINTS] = "space points",
+                                        [WM_POINTS_WINDOWS] = "windows" };
+    return rows[self->spec.points];
+}
+
 double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row)
 {
     return (double) self->scores.score[(size_t) k * self->scores.n_row_max + row];

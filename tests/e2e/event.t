@@ -268,6 +268,54 @@ if image >"$work/said" 2>&1; then
 else
     cat "$work/said" && bail "no images"
 fi
+cat >"$work/points.py" <<'PYTHON'
+"""points.py - EVENTS SCORES PAGE: each space point is on the page with its hits on the planes; steps for browser.py"""
+import base64, re, sys, zlib
+import h5py, numpy as np
+
+events, scores, path = sys.argv[1:]
+page = open(path, encoding="utf-8").read()
+
+def column(name, kind):
+    plain = zlib.decompress(base64.b64decode(re.search(r'data-name="%s">([^<]*)<' % name, page)[1], validate=True))
+    return np.frombuffer(np.frombuffer(plain, "u1").reshape(np.dtype(kind).itemsize, -1).T.tobytes(), kind)
+
+with h5py.File(events) as f, h5py.File(scores) as g:
+    of = lambda table, k: f[table][k][:]
+    hit = {i: (p, w, t) for e, i, p, w, t in zip(of("hit_table", "event_id")[:, 2], *(of("hit_table", k)[:, 0] for k in ("hit_id", "local_plane", "local_wire", "local_time"))) if e == 17}
+    mine = of("spacepoint_table", "event_id")[:, 2] == 17
+    ids, parts, score = of("spacepoint_table", "spacepoint_id")[mine, 0], of("spacepoint_table", "hit_id")[mine], g["triples/signal"][:][mine]
+wanted = {(int(i), *hit[h][:2], np.float32(hit[h][2])): s for i, three, s in zip(ids, parts, score) for h in three if h >= 0}
+first = [(int(p), int(a), int(n)) for p, a, n in re.findall(r'data-plane="(\d)"[^>]*data-first="(\d+)" data-count="(\d+)"', page)]
+plane = np.concatenate([[p] * n for p, a, n in first])
+got = list(zip(column("id-0", "<i4").tolist(), plane.tolist(), column("wire-0", "<i4").tolist(), column("tick-0", "<f4")))
+assert len(got) == len(set(got)) == len(wanted) and set(got) == set(wanted), (len(got), len(wanted))
+s = column("score-1", "<f4")
+assert all(np.float32(wanted[key]).tobytes() == s[i].tobytes() for i, key in enumerate(got))
+print("until planes.some((p) => p.level)\nquiet\ntrue facts.count === %d && facts.n === %d && tpcs[0].hits === %d" % (len(ids), len(got), len(ids)))
+for i in [i for i, n in zip(ids, (parts >= 0).sum(1)) if n > 1][:2]:
+    rows = [(k, key) for k, key in enumerate(got) if key[0] == i]
+    print("true pin(%d, 'go') || location.hash === '#1:0:17:%d'" % (rows[-1][0], i))
+    print("until !asked")
+    for k, (_, p, wire, tick) in rows:
+        print("true document.querySelector('#position').textContent.includes('plane %d (%s), wire %d, tick ' + digits(%r))" % (p, "UVW"[p], wire, float(tick)))
+        print("true (() => { const at = place(view.panels[%d], %d), p = view.panels[%d], x = at.x > p.x + p.width / 2 ? at.x - 8 : at.x + 8; "
+              "return at.x < p.x || at.x > p.x + p.width || element.over.getContext('2d').getImageData(x * view.ratio, at.y * view.ratio, 1, 1).data[3] > 0; })()" % (p, k, p))
+print("noise\nkey Escape\ntrue setLayer('call') || paint.filter(Boolean).length === facts.n")
+print("true [...element.rates.querySelectorAll('tbody tr')].reduce((n, r) => n + Number(r.cells[1].textContent), 0) === facts.count")
+print("key n\ntrue element.walked.textContent.startsWith('1 of ')\nkey p\nkey n\ntrue element.walked.textContent.startsWith('1 of ')\nquiet")
+PYTHON
+points () # an output of space points, and its page
+{
+    $python tests/golden/points.py spacepoints "$work/sp.h5" && $python tests/golden/points.py vgg last 12 40 "$work/vgg.onnx" &&
+        printf 'table: triples\npoints: spacepoints\nchannels: 3\npatch: [12, 40]\ndrift_window: 2\namplitude: [1]\nlifetime: none\nadc: [-5000, 5000]\nout: [-100, 100]\nlabels: [noise, signal, other]\n' >"$work/triples.yaml" &&
+        exits 3 "$bin/wiremill" run --quiet --model "$work/vgg.onnx" --spec "$work/triples.yaml" --output "$work/points" --input "$work/sp.h5" >/dev/null &&
+        "$bin/wiremill" show "$work/points/sp.scores.h5" --event 1:0:17 --output "$work/p.html" &&
+        $python "$work/points.py" "$work/sp.h5" "$work/points/sp.scores.h5" "$work/p.html" >"$work/steps-p" &&
+        "$bin/wiremill" show "$work/points/sp.scores.h5" --hit "1:0:17:$($python -c 'import h5py, sys; f = h5py.File (sys.argv[1]); print (f["triples/hit_id"][:][(f["triples/event"][:] == 17) & (f["triples/status"][:] == 0)][0])' "$work/points/sp.scores.h5")" \
+            --output "$work/q.html" && grep -c '>The patch of space point [0-9]* as the network saw it, channel [012]<' "$work/q.html" | grep -qx 3
+}
+ok "a page of space points has their hits on each plane, and the patch of one" points
 syntax () { node --check producer/pictures/event.js; }
 if command -v node >/dev/null; then ok "the script's syntax" syntax; fi
 
@@ -284,6 +332,8 @@ switched () { [ -s "$work/steps-b" ] && page=b.html browser <"$work/steps-b"; }
 ok "... of two outputs: b switches, hover has both scores, the layer and the walk of what differs, rates of both" switched
 masked () { page=i.html browser <"$work/steps-i" && page=j.html browser <"$work/steps-j"; }
 ok "... of images: values below the pointer, what the threshold takes, each layer's pixels" masked
+pointed () { page=p.html browser <"$work/steps-p"; }
+ok "... of space points: a hit on each plane is marked, points are counted once" pointed
 rated () # threshold...: the table is that of wiremill truth
 {
     local least
@@ -330,7 +380,7 @@ pixels () # charge of each pixel, hits above it; a pointer that moves draws no p
 {
     {
         echo "until planes.some((p) => p.level)"
-        echo "true setLayer('charge') || true"
+        echo "true setLayer('charge') || planes.forEach((p) => { if (p.level) p.level.fill(99, 0, p.ny), p.pools = pooled(p.level, p.nx, p.ny); }) || true"
         echo "true !!(window.least = (panel, x, y) => { const { plane } = panel, { width, height } = panel.image, of = (n, a, b, from, to, size, i) => Math.floor((a + (b - a) * i / n - from) / (to - from) * size);" \
             "const pool = Math.max(0, Math.min(plane.pools.length - 1, Math.floor(Math.log2((panel.w1 - panel.w0) / plane.wires * plane.nx / height)))), { level, nx } = plane.pools[pool], wires = nx * 2 ** pool;" \
             "const w1 = of(height, panel.w1, panel.w0, 0, wires, nx, y), w0 = Math.min(w1, of(height, panel.w1, panel.w0, 0, wires, nx, y + 1) + 1);" \
@@ -340,6 +390,8 @@ pixels () # charge of each pixel, hits above it; a pointer that moves draws no p
             echo "true (() => { home(); each((p, k) => { const at = place(p, p.plane.first); zoom(p, at.x, at.y, k ? 1 : $zoom, $zoom); }); draw(); let n = 0; for (const p of view.panels) { const shown = new Uint32Array(p.image.data.buffer);" \
                 "for (let y = 0; y < p.image.height; y++) for (let x = 0; x < p.image.width; x += 3) { const v = least(p, x, y); n += v > 0; if (shown[y * p.image.width + x] !== theme.charge[v]) throw Error('pixel ' + x + ' ' + y); } } return n > 50; })()"
         done
+        echo "true setLayer('charge') || (() => { home(); each((p, k) => { zoom(p, p.x, p.y + p.height, k ? 1 : 0.2, 0.2); pan(p, 60, -30); }); draw();" \
+            "for (const p of view.panels) { const shown = new Uint32Array(p.image.data.buffer); for (let y = p.image.height - 60; y < p.image.height; y++) for (let x = 0; x < 99; x++) if (shown[y * p.image.width + x] !== theme.charge[least(p, x, y)]) throw Error('edge ' + x + ' ' + y); } return view.t0 < 0; })()"
         echo "true setLayer('call') || home() || true"
         echo "until !asked"
         echo "true !!(window.n = 0, window.draw = ((old) => () => { n++; old(); })(draw))"
