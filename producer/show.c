@@ -33,6 +33,8 @@ static const wm_option_t options[] = {
      .path = WM_PATH_WRITTEN, .writes = &wm_made_picture, .task = "a picture instead",
      .help = "the picture of a wire plane, FILE.svg, or a page of all, FILE.html"},
     {.name = "event", .value = "R:S:E", .help = "run:subrun:event (default: the first)"},
+    {.name = "events", .value = "FROM-TO",
+     .help = "a page of these events of the file, counted from 1; 'all'"},
     {.name = "plane", .value = "N", .least = 0, .most = INT_MAX,
      .help = "(default: that with most hits; of a page all)"},
     {.name = "tpc", .value = "N", .least = 0, .most = INT_MAX, .help = "... of this TPC"},
@@ -310,10 +312,10 @@ static int show_all (const wm_args_t *args, const char *const *path, size_t n)
 
 static int show_main (const wm_args_t *args)
 {
-    static const char *const for_pictures[] = { "event",    "plane",      "tpc",      "cryostat",
-                                                "zoom",     "hit",        "worst",    "score",
-                                                "against",  "input",      "channels", "planes",
-                                                "hit-time", "hit-offset", "pedestal" };
+    static const char *const for_pictures[] = { "event",    "events",   "plane",      "tpc",
+                                                "cryostat", "zoom",     "hit",        "worst",
+                                                "score",    "against",  "input",      "channels",
+                                                "planes",   "hit-time", "hit-offset", "pedestal" };
     size_t n;
     if (!wm_args_rest (args, 0))
         return wm_args_refuse (args, "name a file of scores, as out/events.scores.h5");

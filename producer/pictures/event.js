@@ -4,7 +4,9 @@
 "use strict";
 document.documentElement.classList.add("live");
 
-const facts = {}, column = {}, outputs = [], planes = [], tpcs = [], labels = [], statuses = [];
+// Of the event that is shown (read makes them), and all events of the page, which are read when they are first shown.
+let facts = {}, column = {}, outputs = [], planes = [], tpcs = [], labels = [], statuses = [];
+const events = [];
 const state = { value: 0.5, opacity: 0.7, cell: null, tpc: 0, layer: "call", label: 0, charge: true, least: 0.5, pin: -1, hover: -1, box: null, walk: "worst", at: -1, output: 0, blink: 0 };
 const view = { t0: 0, t1: 1, panels: [], width: 0, height: 0, ratio: 1 };
 const HELD = 255, LACKS = 255, MARGIN = { left: 52, right: 20, top: 20, bottom: 38, gap: 8 };
@@ -25,9 +27,8 @@ async function take(source, name, kind) {
   return new kind(bytes.buffer);
 }
 
-async function read() {
-  const source = document.getElementById("facts");
-  Object.assign(facts, source.dataset);
+async function read(source) {
+  const facts = { ...source.dataset }, column = {}, outputs = [], planes = [], tpcs = [], labels = [], statuses = [];
   for (const name of ["window", "n", "ticks", "sigmoid", "least", "firstTick", "tickUs", "tickCm", "trigger"])
     facts[name] = name in source.dataset ? Number(source.dataset[name]) : NaN;
   facts.patch = source.dataset.patch.split(" ").map(Number);
@@ -51,17 +52,17 @@ async function read() {
     column.alike = new Map();
     column.id.forEach((id, i) => (column.alike.has(id) ? column.alike.get(id).push(i) : column.alike.set(id, [i])));
     facts.count = column.alike.size;
-    for (const t of tpcs) t.hits = t.planes.reduce((n, p) => n + column.id.subarray(p.first, p.first + p.count).filter((id, i) => isFirst(p.first + i)).length, 0);
+    for (const t of tpcs) t.hits = new Set(t.planes.flatMap((p) => [...column.id.subarray(p.first, p.first + p.count)])).size;
   }
   column.truth = facts.truth ? await take(source, "truth-0", Uint8Array) : null;
   for (const [k, name] of (facts.b === undefined ? ["score"] : ["score", "other"]).entries())
     outputs.push({ name: "AB"[k], path: [facts.a, facts.b][k], status: await take(source, "status-" + k, Uint8Array), call: new Uint8Array(facts.n), best: null,
       score: await Promise.all(labels.map((label, l) => take(source, name + "-" + l, Float32Array))) });
   Object.assign(column, { score: outputs[0].score, status: outputs[0].status });
-  for (const plane of facts.image ? planes : []) await readImage(source, plane);
-  state.least = facts.least;
-  state.layer = facts.image ? (hasCharge() ? "both" : "value") : facts.n ? "call" : "charge";
-  state.label = facts.sigmoid < labels.length ? facts.sigmoid : 0;
+  for (const plane of facts.image ? planes : []) await readImage(source, plane, facts.ticks);
+  if (facts.image) facts.span = spanOfValues(planes);
+  if (!tpcs.length) throw new Error("no planes");
+  return { facts, column, outputs, planes, tpcs, labels, statuses };
 }
 
 const isScored = (output, i) => output.status[i] === 0 && output.score.every((s) => Number.isFinite(s[i]));
@@ -197,10 +198,16 @@ function repaint() {
 
 // The levels of a plane's still picture, wire by wire: the picture has wires across, from the left, and ticks upwards.
 async function loadCharge(plane) {
-  if (facts.image) return; // readImage has it
+  if (facts.image || plane.level) return; // readImage has it
+  await decode(plane);
+  legend();
+  tell();
+  ask();
+}
+
+async function decode(plane) {
   const group = document.getElementById(plane.charge);
-  plane.level = plane.level || null;
-  if (!group || plane.level) return;
+  if (!group) return;
   const picture = new Image();
   picture.src = group.querySelector("image").getAttribute("href");
   await picture.decode();
@@ -211,9 +218,6 @@ async function loadCharge(plane) {
   for (let y = 0; y < ny; y++)
     for (let x = 0; x < nx; x++) level[x * ny + ny - 1 - y] = Math.min(255, Math.round((255 - pixel[4 * (y * nx + x)]) * 255 / 160));
   Object.assign(plane, { level, nx, ny, pools: pooled(level, nx, ny), most: group.dataset.most });
-  legend();
-  tell();
-  ask();
 }
 
 // The same of half as many wires, a quarter, and so on, each the most of two: a small picture reads as many cells as it has.
@@ -275,8 +279,8 @@ function drawCharge(pixel, width, height, panel, ticks = [view.t0, view.t1], pla
 
 const hasCharge = () => planes.some((plane) => plane.seen);
 
-async function readImage(source, plane) {
-  const k = plane.charge.split("-")[1], [nx, ny] = [plane.wires, facts.ticks];
+async function readImage(source, plane, ny) {
+  const k = plane.charge.split("-")[1], nx = plane.wires;
   Object.assign(plane, { nx, ny, value: await take(source, "value-" + k, Float32Array) });
   const seen = await take(source, "charge-" + k, Float32Array);
   if (!seen.length) return;
@@ -286,7 +290,7 @@ async function readImage(source, plane) {
 }
 
 // What the values lie between; of a mask, whose largest is from 0.5 to 1, all that one may have.
-function spanOfValues() {
+function spanOfValues(planes) {
   let from = Infinity, to = -Infinity;
   for (const plane of planes)
     for (const v of plane.value) {
@@ -391,6 +395,8 @@ function layOut() {
     return { plane, w0: old ? old.w0 : plane.range[0], w1: old ? old.w1 : plane.range[1], x: left, height,
       y: MARGIN.top + k * (height + MARGIN.top + MARGIN.gap), width: view.width - left - MARGIN.right };
   });
+  const { button } = events[state.event];
+  if (button) button.parentNode.scrollLeft = button.offsetLeft - button.parentNode.offsetLeft - (button.parentNode.clientWidth - button.clientWidth) / 2;
   draw(); // now: a canvas of a new size is black until it is drawn
   mark();
 }
@@ -807,18 +813,83 @@ function pin(i, how) {
         [panel.w0, panel.w1] = slid(column.wire[j] - w / 2, w, 0, panel.plane.wires);
       }
   }
-  const link = i >= 0 ? "#" + facts.event + ":" + column.id[i] : "#";
-  if (location.hash !== link && (i >= 0 || location.hash)) history.replaceState(null, "", link);
+  const link = "#" + (i >= 0 ? facts.event + ":" + column.id[i] : events.length > 1 ? facts.event : "");
+  if (location.hash !== link && (link !== "#" || location.hash)) history.replaceState(null, "", link);
   tell();
   element.said.textContent = i >= 0 ? [...element.hit.querySelectorAll("p,.score span")].map((e) => e.textContent).join(" ") : "";
   ask(how === "go" ? "all" : "marks");
 }
 
-function follow() { // a link to a hit: run:subrun:event:hit
-  const text = decodeURIComponent(location.hash.slice(1));
-  if (!text.startsWith(facts.event + ":")) return;
-  const i = column.id.indexOf(Number(text.slice(facts.event.length + 1)));
+// A link to a hit, run:subrun:event:hit, or to an event of several.
+async function follow() {
+  const [run, subrun, event, hit] = decodeURIComponent(location.hash.slice(1)).split(":"), name = [run, subrun, event].join(":");
+  const k = events.findIndex((e) => e.source.dataset.event === name);
+  if (k < 0 || (k !== state.event && !(await enter(k))) || hit === undefined) return;
+  const i = column.id.indexOf(Number(hit));
   if (i >= 0) pin(i, "go");
+}
+
+// ---- events of the page ----------------------------------------------------------------------------------------------
+
+// Shows an event. False: another one was asked for before this one was read.
+async function enter(k) {
+  const event = events[k];
+  state.wanted = k;
+  event.read = event.read || (await read(event.source));
+  if (state.wanted !== k) return false;
+  ({ facts, column, outputs, planes, tpcs, labels, statuses } = event.read);
+  state.event = k;
+  Object.assign(state, { pin: -1, hover: -1, box: null, cell: null });
+  paint = new Uint32Array(facts.n);
+  Object.assign(ordered, { tick: new Float64Array(facts.n), wire: new Float32Array(facts.n), colour: new Uint32Array(facts.n) });
+  for (const [j, { source }] of events.entries()) source.closest("section").classList.toggle("chosen", j === k);
+  if (!element.stage) begin();
+  document.querySelector("h1").textContent = "Event " + facts.event;
+  element.tpc.replaceChildren(...tpcs.map((t, j) =>
+    node("option", { value: j }, (t.cryostat ? "cryostat " + t.cryostat + ", " : "") + "TPC " + t.tpc + (facts.n ? ": " + count(t.hits) : ""))));
+  element.box.replaceChildren();
+  element.walked.textContent = "";
+  outputs.forEach(callAll);
+  ({ call, best } = outputs[state.output]);
+  Object.assign(column, { score: outputs[state.output].score, status: outputs[state.output].status });
+  const fullest = tpcs.reduce((most, t, j) => (t.hits > tpcs[most].hits ? j : most), 0);
+  const drawn = tpcs.findIndex((t) => t.planes.some((p) => document.getElementById(p.charge)));
+  chooseTpc(tpcs[fullest].planes.some((p) => document.getElementById(p.charge)) || drawn < 0 ? fullest : drawn);
+  if (facts.n) setLeast(state.least);
+  if (facts.image) setValue((facts.span.from + facts.span.to) / 2);
+  setLayer(state.layer);
+  for (const [j, { button }] of events.entries()) button?.setAttribute("aria-pressed", j === k);
+  tell();
+  return true;
+}
+
+const step = (by) => events.length > 1 && enter((state.event + by + events.length) % events.length).then((is) => is && pin(-1));
+
+function pickers() {
+  const strip = node("div", { class: "events", role: "group", tabindex: 0, "aria-label": "events" });
+  for (const [k, event] of events.entries()) {
+    const { event: name, n, rows } = event.source.dataset;
+    event.thumb = node("canvas", { width: 132, height: 44, "aria-hidden": "true" });
+    event.button = node("button", { type: "button", "aria-pressed": "false", onclick: () => enter(k).then((is) => is && pin(-1)) }, event.thumb,
+      node("span", {}, name + ", " + count(Number(n)) + " " + rows));
+    strip.append(event.button);
+  }
+  return strip;
+}
+
+// The charge of the plane with most hits, event by event, so that the page answers meanwhile.
+async function drawThumbs() {
+  for (const { source, thumb } of events) {
+    const all = [...source.querySelectorAll("b")].filter((b) => document.getElementById(b.dataset.charge));
+    const one = all.sort((a, b) => b.dataset.count - a.dataset.count)[0], ticks = Number(source.dataset.ticks);
+    if (!one) continue;
+    const range = one.dataset.range ? one.dataset.range.split(" ").map(Number) : [0, Number(one.dataset.wires), 0, ticks], plane = { charge: one.dataset.charge, range };
+    await decode(plane);
+    const context = thumb.getContext("2d"), image = context.createImageData(thumb.width, thumb.height);
+    drawCharge(new Uint32Array(image.data.buffer).fill(theme.paper), thumb.width, thumb.height, { plane, w0: range[0], w1: range[1] }, range.slice(2));
+    context.putImageData(image, 0, 0);
+    thumb.dataset.drawn = "yes";
+  }
 }
 
 // ---- walks -----------------------------------------------------------------------------------------------------------
@@ -978,6 +1049,7 @@ const KEYS = {
   "-": () => each((p, k) => zoom(p, p.x + p.width / 2, p.y + p.height / 2, k ? 1 : 4 / 3, 4 / 3)),
   "0": home, n: () => facts.n && walk(1), p: () => facts.n && walk(-1), "]": () => chooseTpc(state.tpc + 1), "[": () => chooseTpc(state.tpc - 1),
   l: () => { const all = [...element.layers.children].map((b) => b.dataset.layer); setLayer(all[(all.indexOf(state.layer) + 1) % all.length]); },
+  ",": () => step(-1), ".": () => step(1),
   b: () => isPair() && setOutput(1 - state.output), c: () => facts.n && element.charge.click(), Escape: () => { state.box = null; element.box.replaceChildren(); pin(-1); },
 };
 KEYS["="] = KEYS["+"];
@@ -986,7 +1058,7 @@ const each = (what) => view.panels.forEach(what);
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
   const what = KEYS[event.key];
-  if (!what) return;
+  if (!what || (event.key.startsWith("Arrow") && event.target.closest(".events"))) return; // which these scroll
   event.preventDefault();
   what();
 }
@@ -996,8 +1068,7 @@ function onKey(event) {
 function build() {
   const layers = facts.image ? [["both", "both"], ["value", facts.image], ["charge", "charge"]].slice(hasCharge() ? 0 : 1, hasCharge() ? 3 : 2) : [["call", "call"], ["score", "score"], ...(column.truth ? [["truth", "truth"], ["wrong", "wrong only"]] : []),
     ...(isPair() ? [["differs", "differs"]] : []), ["charge", "charge"]];
-  element.tpc = node("select", { id: "tpc", onchange: (e) => chooseTpc(Number(e.target.value)) }, ...tpcs.map((t, k) =>
-    node("option", { value: k }, (t.cryostat ? "cryostat " + t.cryostat + ", " : "") + "TPC " + t.tpc + (facts.n ? ": " + count(t.hits) : ""))));
+  element.tpc = node("select", { id: "tpc", onchange: (e) => chooseTpc(Number(e.target.value)) });
   element.layers = node("span", { class: "group", role: "group", "aria-label": "what is drawn" }, ...layers.map(([key, text]) =>
     node("button", { type: "button", "data-layer": key, "aria-pressed": key === state.layer, onclick: () => setLayer(key) }, text)));
   element.outputs = node("span", { class: "group", role: "group", "aria-label": "whose scores" }, ...outputs.map(({ name, path }, k) =>
@@ -1046,38 +1117,32 @@ function build() {
   if (facts.image) aside.append(node("h2", {}, "Cell"), element.hit, node("h2", {}, "Event"), element.rates);
   aside.append(element.said, help());
   document.documentElement.classList.toggle("bare", !facts.n && !facts.image);
-  document.getElementById("still").before(node("div", { id: "live" }, bar, node("div", {}, element.legend, element.stage), aside));
+  document.getElementById("still").before(node("div", { id: "live" }, ...(events.length > 1 ? [pickers()] : []), bar, node("div", {}, element.legend, element.stage), aside));
 }
 
 function help() {
   const lines = [["wheel, pinch, + -", "zoom; with Shift ticks alone, with Alt wires"], ["drag, arrows", "move"], ...(facts.n ? [["Shift and drag", "select hits"],
-    ["n p", "walk through the list"], ["c", "charge below"], ["Esc", "nothing pinned"]] : []), ["0", "all of the planes"], ["[ ]", "the TPC before, the next"], ["l", "next layer"], ...(isPair() ? [["b", "the other output"]] : [])];
+    ["n p", "walk through the list"], ["c", "charge below"], ["Esc", "nothing pinned"]] : []), ["0", "all of the planes"], ["[ ]", "the TPC before, the next"], ...(events.length > 1 ? [[", .", "the event before, the next"]] : []), ["l", "next layer"], ...(isPair() ? [["b", "the other output"]] : [])];
   return node("details", {}, node("summary", {}, "Keys"), node("table", {}, node("caption", {}, "Keys and gestures"), node("tbody", {}, ...lines.map(([key, text]) =>
     node("tr", {}, node("th", { scope: "row" }, node("kbd", {}, key)), node("td", {}, text))))));
 }
 
-async function start() {
-  await read();
-  if (facts.image) facts.span = spanOfValues();
-  if (!tpcs.length) throw new Error("no planes");
-  paint = new Uint32Array(facts.n);
-  Object.assign(ordered, { tick: new Float64Array(facts.n), wire: new Float32Array(facts.n), colour: new Uint32Array(facts.n) });
+// What the first event that is shown decides.
+function begin() {
+  state.least = facts.least;
+  state.layer = facts.image ? (hasCharge() ? "both" : "value") : facts.n ? "call" : "charge";
+  state.label = facts.sigmoid < labels.length ? facts.sigmoid : 0;
+  state.walk = isPair() ? "differs" : column.truth ? "worst" : "unsure";
   build();
   dress();
-  outputs.forEach(callAll);
-  ({ call, best } = outputs[0]);
-  const fullest = tpcs.reduce((most, t, k) => (t.hits > tpcs[most].hits ? k : most), 0);
-  const drawn = tpcs.findIndex((t) => t.planes.some((p) => document.getElementById(p.charge)));
-  const rowOfHit = facts.hit === "" ? -1 : column.id.indexOf(Number(facts.hit));
-  chooseTpc(tpcs[fullest].planes.some((p) => document.getElementById(p.charge)) || drawn < 0 ? fullest : drawn);
-  state.walk = isPair() ? "differs" : column.truth ? "worst" : "unsure";
   element.walks.value = state.walk;
-  if (facts.n) setLeast(state.least);
-  if (facts.image) setValue((facts.span.from + facts.span.to) / 2);
-  setLayer(state.layer);
-  if (rowOfHit >= 0) pin(rowOfHit, "go");
-  follow();
-  tell();
+}
+
+async function start() {
+  for (const source of document.querySelectorAll(".facts")) events.push({ source });
+  await enter(0);
+  if (facts.hit !== "") pin(column.id.indexOf(Number(facts.hit)), "go");
+  await follow();
   const stage = element.stage;
   stage.addEventListener("pointerdown", onDown);
   stage.addEventListener("pointermove", onMove);
@@ -1090,7 +1155,15 @@ async function start() {
   document.addEventListener("keydown", onKey);
   addEventListener("hashchange", follow);
   new ResizeObserver(layOut).observe(stage);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { dress(); repaint(); legend(); if (facts.n) ratings(); tell(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    dress();
+    repaint();
+    legend();
+    if (facts.n) ratings();
+    tell();
+    if (events.length > 1) drawThumbs();
+  });
+  if (events.length > 1) await drawThumbs();
 }
 
 addEventListener("DOMContentLoaded", () => start().catch((error) => {

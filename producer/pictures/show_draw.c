@@ -24,7 +24,8 @@
 /* Of a plane: scores and truth, both around the hit, the patch, a picture for each channel.  */
 #define VIEWS_MAX (4 + WM_SPEC_CHANNELS_MAX)
 #define FIGURE_DOTS_MAX 10000 /* 150 kB */
-#define BANDS 5               /* of --score */
+#define PAGE_BYTES_MAX 40000000L
+#define BANDS 5 /* of --score */
 #define HELD_COLOUR "#e377c2"
 
 typedef struct {
@@ -148,7 +149,7 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
     view->y = (wm_svg_axis_t){ .from = range[2], .to = range[3] };
     axes_name (show, view);
     if (show->kind == WM_SHOW_HTML && (self->n == 1 || (self->n == 2 && is_truth))) {
-        snprintf (view->id, sizeof view->id, "charge-%u", self->plane);
+        wm_show_name (show, "charge", self->plane, view->id);
         view->is_again = is_truth;
     }
     view->x_cm = (double) plane->pitch_cm;
@@ -317,14 +318,24 @@ static wm_fault_t draw_svg (views_t *views, FILE *out, wm_error_t *error)
 
 /* ---- HTML ------------------------------------------------------------------------------------ */
 
+static void write_begin (const wm_show_t *show, FILE *out)
+{
+    char title[96], more[32] = "";
+    if (show->n_page > 1)
+        snprintf (more, sizeof more, " and %u more", show->n_page - 1);
+    snprintf (title, sizeof title, "Event %" PRId64 ":%" PRId64 ":%" PRId64 "%s", show->event.run,
+              show->event.subrun, show->event.event, more);
+    wm_show_live_begin (title, out);
+    fputs ("<main>\n<div id=\"still\">\n", out);
+}
+
 static wm_fault_t write_head (const wm_show_t *show, FILE *out, wm_error_t *error)
 {
-    char title[96], text[32];
-    snprintf (title, sizeof title, "Event %" PRId64 ":%" PRId64 ":%" PRId64, show->event.run,
-              show->event.subrun, show->event.event);
-    wm_show_live_begin (title, out);
+    char text[32];
     const wm_fault_t fault = wm_show_live (show, out, error);
-    fputs ("<main>\n<div id=\"still\">\n", out);
+    if (show->n_page > 1)
+        wm_page_put (out, "h2", "Event %" PRId64 ":%" PRId64 ":%" PRId64, show->event.run,
+                     show->event.subrun, show->event.event);
     wm_page_table (out, NULL);
     fputs ("<tr><th>Scores</th>", out);
     wm_page_put (out, "td", "%s", show->path);
@@ -430,8 +441,8 @@ static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
     const wm_show_t *show = views->show;
     const wm_event_plane_t *plane = &show->event.plane[views->plane];
     wm_fault_t fault = WM_OK;
-    char text[64], id[32];
-    snprintf (id, sizeof id, "h2 id=\"plane-%u\"", views->plane);
+    char text[64], id[40], name[24];
+    snprintf (id, sizeof id, "h2 id=\"%s\"", wm_show_name (show, "plane", views->plane, name));
     wm_page_put (out, id, "Cryostat %d, TPC %d, plane %d%s%s", plane->cryostat, plane->tpc,
                  plane->plane, plane_name (plane->plane),
                  has_channels (show) ? channel_text (&show->spec, plane->channel, text) : "");
@@ -551,7 +562,7 @@ static wm_fault_t write_unseen (const wm_show_t *show, uint32_t drawn, FILE *out
             view.y = (wm_svg_axis_t){ .from = show->zoom[2], .to = show->zoom[3] };
         }
         axes_name (show, &view);
-        snprintf (view.id, sizeof view.id, "charge-%u", k);
+        wm_show_name (show, "charge", k, view.id);
         fault = wm_view_charge (&view, &show->event, k, error);
         fputs ("<div hidden>", out);
         if (!fault)
@@ -564,14 +575,15 @@ static wm_fault_t write_unseen (const wm_show_t *show, uint32_t drawn, FILE *out
 
 static void write_index (const wm_show_t *show, FILE *out)
 {
-    char text[32];
+    char text[32], name[24];
     fputs ("<nav aria-label=\"planes\" class=\"columns\">\n", out);
     for (uint32_t k = 0; k < show->event.n_plane; k++) {
         const wm_event_plane_t *plane = &show->event.plane[k];
         if (!is_drawn (show, k))
             continue;
-        fprintf (out, "<span><a href=\"#plane-%u\">TPC %d, plane %d%s</a>", k, plane->tpc,
-                 plane->plane, plane_name (plane->plane));
+        fprintf (out, "<span><a href=\"#%s\">TPC %d, plane %d%s</a>",
+                 wm_show_name (show, "plane", k, name), plane->tpc, plane->plane,
+                 plane_name (plane->plane));
         if (!is_image (show))
             fprintf (out, ": %s", wm_page_count (hits_on (show, k), text));
         fputs ("</span>\n", out);
@@ -579,24 +591,30 @@ static void write_index (const wm_show_t *show, FILE *out)
     fputs ("</nav>\n", out);
 }
 
-wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
+static wm_fault_t check (const wm_show_t *show, uint32_t *plane, wm_error_t *error)
 {
-    uint32_t plane;
     if (!has_score (show))
         return wm_fault (error, WM_EUSAGE,
                          "--score %.40s: the output has no such score; `wiremill show` prints all "
                          "names of its columns",
                          show->score);
-    wm_fault_t fault = choose_plane (show, &plane, error);
-    if (fault)
-        return fault;
-    if (show->has_zoom &&
-        (show->zoom[0] >= show->event.plane[plane].n_wire || show->zoom[2] >= show->event.n_tick))
+    const wm_fault_t fault = choose_plane (show, plane, error);
+    if (!fault && show->has_zoom &&
+        (show->zoom[0] >= show->event.plane[*plane].n_wire || show->zoom[2] >= show->event.n_tick))
         return wm_fault (error, WM_EUSAGE,
                          "--zoom lies outside the plane, which has %u wires and %u ticks",
-                         show->event.plane[plane].n_wire, show->event.n_tick);
-    if (show->kind != WM_SHOW_HTML)
-        return draw_plane (show, plane, out, error);
+                         show->event.plane[*plane].n_wire, show->event.n_tick);
+    return fault;
+}
+
+/* Writes an event: what the script draws, and its pictures.  */
+static wm_fault_t write_event (const wm_show_t *show, FILE *out, wm_error_t *error)
+{
+    uint32_t plane;
+    wm_fault_t fault = check (show, &plane, error);
+    if (fault)
+        return fault;
+    fputs ("<section class=\"event\">\n", out);
     fault = write_head (show, out, error);
     write_index (show, out);
     for (uint32_t k = 0; k < show->event.n_plane && !fault; k++)
@@ -604,6 +622,32 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
             fault = draw_plane (show, k, out, error);
     if (!fault)
         fault = write_unseen (show, plane, out, error);
+    fputs ("</section>\n", out);
+    if (!fault && show->n_page > 1 && ftell (out) > PAGE_BYTES_MAX)
+        fault =
+            wm_fault (error, WM_EUSAGE,
+                      "%u of %u events pass the %ld MB that a page of several may have: name "
+                      "fewer by --events, as %u-%u",
+                      show->page_at + 1, show->n_page, PAGE_BYTES_MAX / 1000000, show->page_from,
+                      show->page_from + (show->page_at ? show->page_at - 1 : 0));
+    return fault;
+}
+
+wm_fault_t wm_show_draw (wm_show_t *show, FILE *out, wm_error_t *error)
+{
+    uint32_t plane;
+    wm_fault_t fault = check (show, &plane, error);
+    if (fault)
+        return fault;
+    if (show->kind != WM_SHOW_HTML)
+        return draw_plane (show, plane, out, error);
+    write_begin (show, out);
+    fault = write_event (show, out, error);
+    while (!fault && show->page_at + 1 < show->n_page) {
+        fault = wm_show_turn (show, error);
+        if (!fault)
+            fault = write_event (show, out, error);
+    }
     fputs ("</div>\n", out);
     wm_page_end (out);
     return fault;

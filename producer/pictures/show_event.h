@@ -24,7 +24,8 @@ typedef struct {
     char planes[PATH_MAX], channels[PATH_MAX], hit_time[8], hit_offset[24],
         pedestal[24]; /* of it */
     wm_show_kind_t kind;
-    bool has_event, has_hit, is_worst, has_zoom;
+    bool has_event, has_hit, is_worst, has_zoom, has_pages;
+    uint32_t page_from, page_to;  /* events of the file, from 1 on */
     int64_t id[4];                /* run, subrun, event, hit_id */
     int64_t cryostat, tpc, plane; /* -1: any */
     double zoom[4];               /* wires from, to; ticks from, to */
@@ -41,6 +42,8 @@ typedef struct {
     wm_event_t event;
     wm_event_t charge;            /* of images, what the network saw; no planes: not there */
     char without[PATH_MAX + 200]; /* why */
+    uint32_t n_page, page_at;     /* events on the page, and this one of them */
+    uint32_t *page_row;           /* (n_page) the first row of each */
     uint32_t n_point;             /* space points of the event, whose hits are those on planes */
     wm_scores_t other;            /* rows of `against` */
     uint32_t *match; /* (scores.n_row) rows of `other` of the same hits, UINT32_MAX: none */
@@ -70,8 +73,14 @@ const char *wm_show_rows (const wm_show_t *self);
 /* Draws the event's plane with most hits as a part of a page, by scores alone. Faults as below.  */
 wm_fault_t wm_show_figure (const wm_show_t *self, FILE *out, wm_error_t *error);
 
-/* Draws what was read; WM_EUSAGE: there is no such plane.  */
-wm_fault_t wm_show_draw (const wm_show_t *self, FILE *out, wm_error_t *error);
+/* Reads the next event of a page of several.  */
+wm_fault_t wm_show_turn (wm_show_t *self, wm_error_t *error);
+
+/* Puts a name of a plane on the page, as "charge-0", of a later event "charge-0-3".  */
+const char *wm_show_name (const wm_show_t *self, const char *what, uint32_t plane, char text[24]);
+
+/* Draws what was read; WM_EUSAGE: there is no such plane, or the page would be too large.  */
+wm_fault_t wm_show_draw (wm_show_t *self, FILE *out, wm_error_t *error);
 
 /* Writes the page's begin with the script, and what it draws: the event's hits and planes, whose
    charge it takes from pictures on the page (their id: charge- and the plane's place). WM_EHOST: no

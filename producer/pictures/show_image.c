@@ -158,6 +158,11 @@ wm_fault_t wm_show_image (wm_show_t *show, wm_h5_t *file, wm_error_t *error)
     frame_t frame = { .show = show, .file = file };
     wm_event_t *event = &show->event;
     show->hit = UINT32_MAX;
+    show->n_page = 1;
+    if (show->has_pages)
+        return wm_fault (error, WM_EUSAGE,
+                         "%.300s: images of planes: a page has one event; name it by --event",
+                         show->path);
     if (show->has_hit || show->is_worst || show->against)
         return wm_fault (
             error, WM_EUSAGE,

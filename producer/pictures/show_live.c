@@ -121,10 +121,11 @@ static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
     if (show->hit != UINT32_MAX)
         snprintf (mark, sizeof mark, "%" PRId64, show->id[3]);
     fprintf (out,
-             "<div id=\"facts\" hidden data-event=\"%" PRId64 ":%" PRId64 ":%" PRId64
+             "<div%s class=\"facts\" hidden data-event=\"%" PRId64 ":%" PRId64 ":%" PRId64
              "\" data-n=\"%u\" data-ticks=\"%u\" data-patch=\"%u %u %u\" data-sigmoid=\"%u\"",
-             event->run, event->subrun, event->event, n, event->n_tick, show->spec.patch_wire,
-             show->spec.patch_bin, show->spec.drift_window, show->call.sigmoid);
+             show->page_at ? "" : " id=\"facts\"", event->run, event->subrun, event->event, n,
+             event->n_tick, show->spec.patch_wire, show->spec.patch_bin, show->spec.drift_window,
+             show->call.sigmoid);
     put (out, "rows", wm_show_rows (show));
     if (show->n_point)
         fputs (" data-points=\"yes\"", out);
@@ -176,13 +177,14 @@ static void write_planes (const wm_show_t *show, const uint32_t *first, FILE *ou
 {
     for (uint32_t p = 0; p < show->event.n_plane; p++) {
         const wm_event_plane_t *plane = &show->event.plane[p];
+        char name[24];
         if (!is_wanted (show, p))
             continue;
         fprintf (out,
                  "<b data-cryostat=\"%d\" data-tpc=\"%d\" data-plane=\"%d\" data-wires=\"%u\" "
-                 "data-first=\"%u\" data-count=\"%u\" data-charge=\"charge-%u\"",
+                 "data-first=\"%u\" data-count=\"%u\" data-charge=\"%s\"",
                  plane->cryostat, plane->tpc, plane->plane, plane->n_wire, first[p],
-                 first[p + 1] - first[p], p);
+                 first[p + 1] - first[p], wm_show_name (show, "charge", p, name));
         if (plane->pitch_cm > 0)
             put_number (out, "pitch", (double) plane->pitch_cm);
         if (show->has_zoom)

@@ -13,6 +13,15 @@ const char *wm_show_rows (const wm_show_t *self)
     return rows[self->spec.points];
 }
 
+const char *wm_show_name (const wm_show_t *self, const char *what, uint32_t plane, char text[24])
+{
+    if (self->page_at)
+        snprintf (text, 24, "%s-%u-%u", what, plane, self->page_at);
+    else
+        snprintf (text, 24, "%s-%u", what, plane);
+    return text;
+}
+
 double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row)
 {
     return (double) self->scores.score[(size_t) k * self->scores.n_row_max + row];

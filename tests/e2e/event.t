@@ -316,6 +316,77 @@ points () # an output of space points, and its page
             --output "$work/q.html" && grep -c '>The patch of space point [0-9]* as the network saw it, channel [012]<' "$work/q.html" | grep -qx 3
 }
 ok "a page of space points has their hits on each plane, and the patch of one" points
+cat >"$work/several.py" <<'PYTHON'
+"""several.py - look EVENTS SCORES PAGE FROM TO: the page has these events' hits; steps for browser.py
+many EVENTS SCORES TO N: copies of an event, as an input and its output, TO.h5 and TO.scores.h5"""
+import base64, re, sys, zlib
+import h5py, numpy as np
+
+task, events, scores, path, *rest = sys.argv[1:]
+if task == "many":
+    n = int(rest[0])
+    with h5py.File(events) as f, h5py.File(path + ".h5", "w") as g:
+        g.attrs.update(f.attrs)
+        for t in f:
+            for c in f[t]:
+                v = np.concatenate([f[t][c][:]] * (1 if t in ("wire_table", "lifetime_table") else n))
+                if c == "event_id":
+                    v[:, 2] = np.repeat(np.arange(n) + 1, len(v) // n)
+                g[t + "/" + c] = v
+    with h5py.File(scores) as f, h5py.File(path + ".scores.h5", "w") as g:
+        g.attrs.update(f.attrs)
+        g.attrs["input"] = np.bytes_((path + ".h5").encode())
+        t = f["emtrkmichel"]
+        for c in t:
+            v = np.tile(t[c][:], n)
+            g["emtrkmichel/" + c] = np.repeat(np.arange(n) + 1, len(t[c])).astype(v.dtype) if c == "event" else v
+            g["emtrkmichel/" + c].attrs.update(t[c].attrs)
+        g["emtrkmichel"].attrs.update(t.attrs)
+    sys.exit()
+page = open(path, encoding="utf-8").read()
+with h5py.File(scores) as f:
+    t = {n: f["emtrkmichel"][n][:] for n in f["emtrkmichel"]}
+names = ["%d:%d:%d" % k for k in dict.fromkeys(zip(t["run"], t["subrun"], t["event"]))][int(rest[0]) - 1:int(rest[1])]
+parts = page.split('class="facts" hidden data-event="')[1:]
+assert [p.split('"')[0] for p in parts] == names, (names, [p[:9] for p in parts])
+assert len(set(re.findall(r' id="([^"]*)"', page))) == len(re.findall(r' id="([^"]*)"', page))
+for name, part in zip(names, parts):
+    mine = (t["run"] == int(name.split(":")[0])) & (t["event"] == int(name.split(":")[2]))
+    order = np.lexsort((np.arange(mine.sum()), t["plane"][mine], t["tpc"][mine], t["cryostat"][mine]))
+    plain = zlib.decompress(base64.b64decode(re.search(r'data-name="id-0">([^<]*)<', part)[1]))
+    assert (np.frombuffer(np.frombuffer(plain, "u1").reshape(4, -1).T.tobytes(), "<i4") == t["hit_id"][mine][order]).all() and mine.sum() > 9
+    assert re.search(r"<h2>Event %s</h2>" % name, part)
+n = [int((t["event"] == int(name.split(":")[2])).sum()) for name in names]
+print("until planes.some((p) => p.level)\nuntil events.every((e) => e.thumb.dataset.drawn)\nquiet\ntrue events.length === %d && facts.event === '%s' && facts.n === %d" % (len(n), names[0], n[0]))
+print("true events.every((e) => new Set(new Uint32Array(e.thumb.getContext('2d').getImageData(0, 0, 132, 44).data.buffer)).size > 3)\nnoise")
+print("true events.map((e) => e.button.textContent).join() === '%s'" % ",".join("%s, %s hits" % (a, format(b, ",")) for a, b in zip(names, n)))
+print("key n\ntrue location.hash.startsWith('#%s:')" % names[0])
+print("key .\nuntil facts.event === '%s' && location.hash === '#%s'" % (names[1], names[1]))
+print("true facts.n === %d && paint.length === %d && state.pin === -1 && document.querySelector('h1').textContent === 'Event %s'" % (n[1], n[1], names[1]))
+print("true events[1].button.getAttribute('aria-pressed') === 'true' && document.querySelectorAll('.events [aria-pressed=true]').length === 1")
+print("true element.rates.textContent.includes('%s hits with truth and scores of the event')" % format(n[1], ","))
+print("true setLayer('truth') || setLeast(0.25) || true\nkey ,\nuntil facts.event === '%s' && planes.some((p) => p.level)\ntrue state.layer === 'truth' && state.least === 0.25" % names[0])
+row = int(np.flatnonzero(t["event"] == int(names[2].split(":")[2]))[7])
+print("true (location.hash = '#%s:%d') || true\nuntil facts.event === '%s' && column.id[state.pin] === %d" % (names[2], t["hit_id"][row], names[2], t["hit_id"][row]))
+print("click events[0].button.getBoundingClientRect().left+20 events[0].button.getBoundingClientRect().top+20\nuntil facts.event === '%s' && location.hash === '#%s'" % (names[0], names[0]))
+print("true (history.replaceState(null, '', '#%s:%d'), location.reload(), true)\nuntil facts.event === '%s' && column.id[state.pin] === %d" % (names[2], t["hit_id"][row], names[2], t["hit_id"][row]))
+print("true enter(1) && enter(0) && true\nuntil facts.event === '%s' && state.wanted === 0\nquiet" % names[0])
+print("media print\ntrue [...document.querySelectorAll('section.event')].filter((s) => getComputedStyle(s).display !== 'none').length === 1")
+PYTHON
+several () # three events of a file on a page
+{
+    make_events several --events 4 --seed 6 --hits 300 --tpcs 1 &&
+        "$bin/wiremill" run --quiet --model "$made/model-${small}1.wmm" --spec "$work/labels.yaml" --input "$made/several.h5" --output "$work/several" >/dev/null &&
+        "$bin/wiremill" show "$work/several/several.scores.h5" --events 2-4 --output "$work/s.html" &&
+        $python "$work/several.py" look "$made/several.h5" "$work/several/several.scores.h5" "$work/s.html" 2 4 >"$work/steps-s" &&
+        "$bin/wiremill" show "$work/several/several.scores.h5" --events 2-9 --output "$work/s2.html" && cmp "$work/s.html" "$work/s2.html" &&
+        "$bin/wiremill" show "$work/several/several.scores.h5" --events all --output "$work/s2.html" && [ "$(grep -c '<section class="event">' "$work/s2.html")" = 4 ]
+}
+ok "several events of a file are on a page" several
+none () { refused 2 "$1" "$bin/wiremill" show "$work/several/several.scores.h5" --output "$work/no.html" "${@:2}"; }
+ok "... none that the file lacks" none '--events begins with event 5, and .* has 4' --events 5-7
+ok "... none backwards" none "takes FROM-TO, counted from 1, or 'all', not '3-2'" --events 3-2
+ok "... not with one event" none 'leave out --event, --hit and --worst' --events 1-2 --event 1:1:1
 syntax () { node --check producer/pictures/event.js; }
 if command -v node >/dev/null; then ok "the script's syntax" syntax; fi
 
@@ -330,10 +401,12 @@ used () { browser <"$work/steps"; }
 ok "in Chromium: hover, click, keys, walks, links, zoom, selection and layers" used
 switched () { [ -s "$work/steps-b" ] && page=b.html browser <"$work/steps-b"; }
 ok "... of two outputs: b switches, hover has both scores, the layer and the walk of what differs, rates of both" switched
-masked () { page=i.html browser <"$work/steps-i" && page=j.html browser <"$work/steps-j"; }
+masked () { [ -s "$work/steps-i" ] && page=i.html browser <"$work/steps-i" && page=j.html browser <"$work/steps-j"; }
 ok "... of images: values below the pointer, what the threshold takes, each layer's pixels" masked
-pointed () { page=p.html browser <"$work/steps-p"; }
+pointed () { [ -s "$work/steps-p" ] && page=p.html browser <"$work/steps-p"; }
 ok "... of space points: a hit on each plane is marked, points are counted once" pointed
+picked () { [ -s "$work/steps-s" ] && page=s.html browser <"$work/steps-s"; }
+ok "... of several events: thumbnails, keys, links, what is kept" picked
 rated () # threshold...: the table is that of wiremill truth
 {
     local least
@@ -372,6 +445,17 @@ looked_image ()
     } | page=i.html browser
 }
 ok "... of images" looked_image
+looked_several ()
+{
+    {
+        echo "until events.every((e) => e.thumb?.dataset.drawn)"
+        for width in 1440 360; do for how in light dark; do
+            printf '%s\n' "size $width 900 $how" "until dark === $([ $how = dark ] && echo true || echo false) && view.width < $width" fit \
+                "true document.querySelectorAll('[style]').forEach((e) => e.removeAttribute('style')) || document.querySelector('#still')?.remove() || true" audit
+        done; done
+    } | page=s.html browser
+}
+ok "... of several events" looked_several
 looked_both () { page=b.html looked; }
 ok "... of two outputs" looked_both
 still () { printf '%s\n' 'scripts off' "true getComputedStyle(document.querySelector('#still')).display === 'block'" "true document.querySelectorAll('#still svg').length >= 6" fit | browser; }
@@ -446,8 +530,20 @@ STEPS
 }
 printf 'patch: [16, 16]\nlabels: [track, em, none, michel]\n' >"$work/small.yaml"
 make_model small-1 || bail "no small model"
+large () # a page of several has a bound
+{
+    $python "$work/several.py" many "$made/display-64000.h5" "$work/out-64000/display-64000.scores.h5" "$work/many" 12 &&
+        refused 2 '1[0-9] of 12 events pass the 40 MB .*: name fewer by --events, as 1-(9|1[01])$' "$bin/wiremill" show "$work/many.scores.h5" --events all --output "$work/many.html"
+}
+small_file () # two outputs of 64,000 hits in less than 6 MB
+{
+    cp "$work/out-64000/display-64000.scores.h5" "$work/same.scores.h5" &&
+        "$bin/wiremill" show "$work/out-64000/display-64000.scores.h5" --against "$work/same.scores.h5" --output "$work/same.html" && [ "$(stat -c %s "$work/same.html")" -lt 6000000 ]
+}
 for n in 64000 100000; do
     ok "$n hits on one TPC" speed $n
     grep '^# ' "$work/output"
 done
+ok "a page of two outputs has less than 6 MB" small_file
+ok "a page of several events has at most 40 MB" large
 done_testing
