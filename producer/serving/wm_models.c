@@ -542,14 +542,16 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, size_t loade
     return self;
 }
 
-/* Whether its workers must have a GPU.  */
-static bool needs_gpu (const wm_models_t *self)
+/* The option because of which its workers must have a GPU, and its value. NULL: none is.  */
+static const char *needs_gpu (const wm_models_t *self, const char **value)
 {
+    const bool by_engine = self->engine && wm_device_engine (self->engine)->is_gpu,
+               by_device = self->device && strncmp (self->device, "cuda", 4) == 0;
     bool has_workers = self->repository != NULL;
     for (const wm_model_entry_t *entry = self->first; entry && !has_workers; entry = entry->next)
         has_workers = !entry->broker;
-    return has_workers && ((self->engine && wm_device_engine (self->engine)->is_gpu) ||
-                           (self->device && strncmp (self->device, "cuda", 4) == 0));
+    *value = by_engine ? self->engine : self->device;
+    return !has_workers ? NULL : by_engine ? "engine" : by_device ? "device" : NULL;
 }
 
 /* A process of its own opens the driver: what the driver takes is gone with it, and one that hangs
@@ -557,7 +559,8 @@ static bool needs_gpu (const wm_models_t *self)
 bool wm_models_lacks_gpu (const wm_models_t *self)
 {
     int status = 0;
-    const pid_t pid = needs_gpu (self) ? fork () : -1;
+    const char *value, *option = needs_gpu (self, &value);
+    const pid_t pid = option ? fork () : -1;
     if (pid == 0) {
         wm_process_name ("wm-driver");
         alarm (DRIVER_S);
@@ -566,8 +569,7 @@ bool wm_models_lacks_gpu (const wm_models_t *self)
             fprintf (stderr,
                      "wiremill gateway: --%s %s cannot run here: %s; --device cpu without --engine "
                      "computes on the CPU\n",
-                     self->engine ? "engine" : "device", self->engine ? self->engine : self->device,
-                     driver.why);
+                     option, value, driver.why);
         _exit (driver.state == WM_DRIVER_GOOD ? WM_EXIT_OK : WM_EXIT_ENGINE);
     }
     while (pid > 0 && waitpid (pid, &status, 0) < 0 && errno == EINTR)

@@ -111,11 +111,12 @@ export LD_LIBRARY_PATH=$work/unreadable WM_FAKE_DRIVER=12040,0,100
 no_gpu () # reason, option, its value
 {
     refused 6 "wiremill gateway: $2 $3 cannot run here: the NVIDIA driver $1.*; --device cpu without --engine" "$work/bin/wiremill-gateway" \
-        gateway --grpc 127.0.0.1:0 --http 127.0.0.1:0 --model "m=$work/m.onnx" "$2" "$3" && [ "$(wc -l <"$work/said")" = 1 ]
+        gateway --grpc 127.0.0.1:0 --http 127.0.0.1:0 --model "m=$work/m.onnx" "${@:2}" && [ "$(wc -l <"$work/said")" = 1 ]
 }
 ok "a driver that cannot be opened: it does not begin" no_gpu 'cannot be opened' --engine cuda
 LD_LIBRARY_PATH=$work/driver
 CUDA_VISIBLE_DEVICES='' ok "GPUs that are hidden" no_gpu "shows no GPU: CUDA_VISIBLE_DEVICES is ''" --device cuda:0
+CUDA_VISIBLE_DEVICES='' ok "... for the device alone: an engine that is chosen is not at fault" no_gpu 'shows no GPU' --device cuda:0 --engine auto
 
 # The engine cannot run: the reason is the worker's, not the summary of its end.
 export WM_CUDA_SO=$work/no.so WM_FAKE_DRIVER=12040,1,0 WM_FAILPOINT=wm-driver:1:$work/driver.died
