@@ -600,28 +600,34 @@ static void list_workers (const gantt_t *gantt, const json_t *status, FILE *out)
     wm_page_table_end (out);
 }
 
-/* The workers of a broker that was killed have the counts of its last note of them.  */
+/* The workers of a broker that was killed have the counts of its last note of them; rows of the
+   oldest connections are not kept.  */
 static void put_missing (const wm_report_t *self, FILE *out)
 {
     const wm_history_query_t *h = &self->history;
     wm_history_query_row_t sum;
-    char n[64];
+    char n[64], dropped[32];
+    wm_page_count ((int64_t) h->n_worker_dropped, dropped);
     wm_history_query_sum (h, 0, &sum);
     double missing = sum.hits + h->hits_before;
     for (size_t i = 0; i < h->n_worker; i++)
         missing -= h->worker[i].hits;
     if (missing >= 1)
-        wm_page_put (out, "p",
-                     "Scored, and not in this table: %s. A broker notes its workers each "
-                     "second; one that is killed leaves out the last.",
-                     wm_show_rows ((int64_t) missing, wm_ask_rows (self->status), n));
+        wm_page_put (out, "p", "Scored, and not in this table: %s. %s",
+                     wm_show_rows ((int64_t) missing, wm_ask_rows (self->status), n),
+                     h->n_worker_dropped > 0
+                         ? "They were scored over earlier connections, or in the last second of a "
+                           "broker that was killed."
+                         : "A broker notes its workers each second; one that is killed leaves out "
+                           "the last.");
+    if (h->n_worker_dropped > 0)
+        wm_page_put (out, "p", "%s earlier connections of workers are not kept.", dropped);
 }
 
 static void put_workers (const wm_report_t *self, FILE *out)
 {
     const wm_history_query_t *h = &self->history;
     static gantt_t gantt;
-    char n[32];
     memset (&gantt, 0, sizeof gantt);
     fputs ("<section><h2>Workers</h2>\n", out);
     gantt.n = h->n_worker;
@@ -641,9 +647,6 @@ static void put_workers (const wm_report_t *self, FILE *out)
         list_workers (&gantt, self->status, out);
     }
     put_missing (self, out);
-    if (h->n_worker_dropped > 0)
-        wm_page_put (out, "p", "%s earlier connections of workers are not kept.",
-                     wm_page_count ((int64_t) h->n_worker_dropped, n));
     free (gantt.worker);
     fputs ("</section>\n", out);
 }
