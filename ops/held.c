@@ -87,7 +87,19 @@ static void print_json (const json_t *status, int64_t n_unnamed)
     json_decref (out);
 }
 
-static void print_text (const json_t *status, size_t lines_max, int64_t n_unnamed)
+/* Prints what scores again what is held: `kick` while a broker runs.  */
+static void advise_retry (const json_t *status, const char *campaign, const char *kick,
+                          const char *path)
+{
+    if (*wm_ask_text (status, "endpoint")) {
+        fputs ("type ", stdout);
+        wm_command_verb (stdout, kick, path, "");
+    } else
+        wm_command_retry (stdout, campaign);
+}
+
+static void print_text (const json_t *status, const char *campaign, size_t lines_max,
+                        int64_t n_unnamed)
 {
     const json_t *one, *held = json_object_get (status, "held");
     size_t i;
@@ -112,6 +124,10 @@ static void print_text (const json_t *status, size_t lines_max, int64_t n_unname
     printf ("%s: ", wm_ask_rows (status));
     wm_account_hits (stdout, status);
     putchar ('\n');
+    if (json_array_size (held)) {
+        fputs ("once what the reasons name is repaired, ", stdout);
+        advise_retry (status, campaign, "kick --all-held", "");
+    }
 }
 
 static int held_main (const wm_args_t *args)
@@ -132,7 +148,8 @@ static int held_main (const wm_args_t *args)
     else if (wm_args_given (args, "json"))
         print_json (status, n_unnamed > 0 ? n_unnamed : 0);
     else
-        print_text (status, wm_args_given (args, "all") ? SIZE_MAX : LINES_MAX, n_unnamed);
+        print_text (status, campaign, wm_args_given (args, "all") ? SIZE_MAX : LINES_MAX,
+                    n_unnamed);
     json_decref (status);
     return code;
 }
@@ -365,12 +382,11 @@ static void why_input (const json_t *status, json_t *file, const char *campaign)
         found = file; /* the status names a part of what is held */
     }
     if (found) {
-        printf ("%s, then type the same %s command with --retry-held, or, while a broker runs, ",
+        printf ("%s, then ",
                 strcmp (wm_ask_text (found, "state"), "batch") == 0
                     ? "repair what the reason names (an engine: choose another with --engine)"
-                    : "repair, convert or restore the file, under its name",
-                wm_command_sender (campaign));
-        wm_command_verb (stdout, "kick", path, "");
+                    : "repair, convert or restore the file, under its name");
+        advise_retry (status, campaign, "kick", path);
     } else
         why_sound (status, file, campaign);
     wm_account_file (stdout, status, file, "why");

@@ -33,7 +33,10 @@ static void input_ack (wm_core_t *self, session_t *session, const input_t *input
         memcpy (msg.digest, input->out_digest, 16);
     }
     if (state == WM_INPUT_HELD || (state == WM_INPUT_WRITTEN && input->changed))
-        snprintf (msg.text, sizeof msg.text, "%s", input->text ? input->text : "held");
+        snprintf (msg.text, sizeof msg.text, "%.400s%s", input->text ? input->text : "held",
+                  state == WM_INPUT_HELD && input->state == WM_LEDGER_HELD && input->changed
+                      ? "; the file has changed since: --retry-held scores it as it is now"
+                      : "");
     wm_core_send (self, session, &msg, NULL);
 }
 

@@ -201,6 +201,16 @@ void wm_command_advise (FILE *out, const char *campaign, const char *purpose)
         fprintf (out, "type the same wiremill run or wiremill broker command %s\n", purpose);
 }
 
+void wm_command_retry (FILE *out, const char *campaign)
+{
+    char command[BYTES_MAX];
+    const size_t n = read_command (campaign, command);
+    if (n && !memchr (command, '\n', n - 1)) /* of `wiremill run`, without its inputs of others */
+        fprintf (out, "type this:\n  %.*s --retry-held\n", (int) n - 1, command);
+    else
+        fprintf (out, "type the same %s command with --retry-held\n", wm_command_sender (campaign));
+}
+
 bool wm_command_show (FILE *out, const char *campaign)
 {
     char command[BYTES_MAX];

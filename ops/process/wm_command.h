@@ -35,6 +35,9 @@ wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const c
    where its text is not known; ends a sentence and its line.  */
 void wm_command_advise (FILE *out, const char *campaign, const char *purpose);
 
+/* Prints the command that scores again what is held, as wm_command_advise prints one.  */
+void wm_command_retry (FILE *out, const char *campaign);
+
 /* Prints the commands as they were kept, a line each; false: their text is not known.  */
 bool wm_command_show (FILE *out, const char *campaign);
 

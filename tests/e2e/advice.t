@@ -120,15 +120,25 @@ ok "... they are listed" types why-files 0 "$(ticked 'status --files')"
 kick_none () { refused 4 'let the same wiremill run command with --retry-held score again what is held' wiremill kick many-out --all-held; }
 ok "no broker to kick with" kick_none
 good many/02.h5
+stale () { gives 3 'files=12 written=0 held=12' "${run[@]}" --output many-out --input 'many/*.h5' || says 'many/02.h5: .*; the file has changed since: --retry-held scores it as it is now' && ! says '01.h5: .*changed since'; }
+ok "a file that was repaired keeps its reason, and the message has that it is another now" stale
 ok "... --retry-held scores it" eval 'typed[kick-none]=1; gives 3 "files=12 written=1 held=11" "${run[@]}" --output many-out --input "many/*.h5" --retry-held'
 ok "why of one" keep wiremill why many-out "$folder/many/04.h5"
 good many/04.h5
-ok "... the same command with --retry-held" eval 'says "then type the same wiremill run command with --retry-held" && typed[why-same]=1 && gives 3 "written=2" "${run[@]}" --output many-out --input "many/*.h5" --retry-held'
+ok "... the command with --retry-held" types why-same 3 "$(behind)"
+ok "... scores it" did "written=2 held=10"
+good many/05.h5
+ok "held" keep wiremill held many-out
+ok "... has the command as well" types held-same 3 "$(behind)"
+ok "... scores it" did "written=3 held=9"
 start_broker --output "$folder/many-out" || bail "no broker: $(cat "$work/broker")"
 ok "why of one" keep wiremill why many-out "$folder/many/03.h5"
 good many/03.h5
 ok "... kicks it while a broker runs" types kick 0 "$(ticked kick)"
 ok "... that one" did '^1 will be scored again'
+ok "held, while a broker runs" keep wiremill held many-out
+ok "... kicks all" types kick-all 0 "$(ticked kick)"
+ok "... that are left" did '^8 will be scored again'
 ok "no worker" eval '"$bin/wiremill" produce --quiet --broker "$listen" --input "$folder/many/03.h5" >"$work/producer" 2>&1 & producer=$!
     waits () { keep wiremill why many-out && says "wiremill work"; }; until_true 60 waits'
 wiremill why many-out >"$work/said" 2>&1
@@ -268,6 +278,7 @@ broker/campaign/wm_campaign.c give another %s => another
 broker/campaign/wm_campaign.c give another --campaign folder => (a journal without its CAMPAIGN record and no ledger: test_broker_damage)
 broker/campaign/wm_campaign.c give another folder with --campaign => (a folder that cannot be written: refuse.t)
 broker/campaign/wm_campaign.c to begin again, remove %s and %s => remove
+broker/core/wm_core_on_input.c --retry-held scores => kick-none
 broker/core/wm_core_distrust.c `wiremill kick` => (names verbs, as the core knows no folder: liar.t types them)
 broker/core/wm_core_distrust.c `wiremill status` => (the same)
 broker/core/wm_core_distrust.c `wiremill trust` => (the same)
@@ -283,9 +294,9 @@ ops/control.c verb status => drain-status
 ops/held.c --retry-held score => kick-none
 ops/held.c `wiremill work --broker %s` => work
 ops/held.c `wiremill resume` => why-resume
-ops/held.c type the same => why-same
 ops/held.c verb held --all => (more than 1,000 lines: mistakes.t, in make proof)
-ops/held.c verb kick => kick
+ops/held.c type => kick-all
+ops/held.c type the same => (a command that is known to its user)
 ops/held.c verb resume => why-resume
 ops/held.c verb status --files => why-files
 ops/run.c `wiremill broker` => (names the verb of a usage error)

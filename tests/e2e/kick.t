@@ -23,7 +23,7 @@ ok "held names it" inputs
 why ()
 {
     keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^held: $work/two.h5" &&
-        says "the same wiremill run command with --retry-held" && says "truncated|two.h5" && says "retry-held"
+        says "^  cd .* run .* --retry-held$"
 }
 ok "why prints what to type" why
 still () { exits 3 keep "${run[@]}" --output "$out" --retry-held && says "held: $work/two.h5: "; }
