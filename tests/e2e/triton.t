@@ -69,14 +69,21 @@ else
     skip "perf_analyzer does not start (make deps-gateway; libb64-0d)"
 fi
 
-load () # options...: every one of 2,000 requests is answered by 200
+load () # body, address, options...: every one of 2,000 requests is answered by 200
 {
-    printf '\0\0\0\0\0' >"$work/empty"
-    h2load -n 2000 -c 50 -m 20 -d "$work/empty" -H 'content-type: application/grpc' -H 'te: trailers' "$@" \
-        "http://$grpc/inference.GRPCInferenceService/ServerReady" >"$work/load" 2>&1
+    h2load -n 2000 -d "$1" "${@:3}" "http://$2" >"$work/load" 2>&1
     grep -q '2000 succeeded, 0 failed, 0 errored, 0 timeout' "$work/load" && grep -q '2000 2xx' "$work/load" || { cat "$work/load"; return 1; }
 }
-if command -v h2load >/dev/null; then ok "h2load: 50 connections of 20 streams" load; else skip "no h2load (make deps-gateway)"; fi
+if command -v h2load >/dev/null; then
+    printf '\0\0\0\0\0' >"$work/empty"
+    ok "h2load: 50 connections of 20 streams" load "$work/empty" "$grpc/inference.GRPCInferenceService/ServerReady" -c 50 -m 20 \
+        -H 'content-type: application/grpc' -H 'te: trailers'
+    side=$(curl -s "http://$http/v2/models/m" | sed -n 's/.*"shape":\[-1,\([0-9]*\),.*/\1/p')
+    head -c $((4 * side * side)) /dev/zero >"$work/row"
+    ok "h2load: raw rows by HTTP/1.1" load "$work/row" "$http/v2/models/m/infer" --h1 -c 8 -H 'inference-header-content-length: 0'
+else
+    skip "no h2load (make deps-gateway)"
+fi
 
 # A client that connects again by itself, beneath which the gateway ends, is killed and is there again.
 ports="${grpc#*:} ${http#*:}"
