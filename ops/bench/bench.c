@@ -14,15 +14,16 @@
 #include "ops/ask/wm_show.h"
 #include "ops/bench/wm_bench_points.h"
 #include "ops/bench/wm_steps.h"
-#include "ops/bench/wm_sweep.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_complain.h"
 #include "ops/process/wm_memory.h"
 #include "ops/process/wm_spawn.h"
 #include "ops/verbs.h"
 #include "schema/base/wm_allowance.h"
+#include "schema/base/wm_fault.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
+#include "schema/option/wm_option.h"
 #include "schema/wm_defaults.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_trace.h"
@@ -31,6 +32,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -102,6 +104,83 @@ const wm_verb_t wm_verb_bench = {
     .common = "model input events engine precision workers threads batch seconds json",
     .options = options, .run = bench_main };
 /* clang-format on */
+
+/* ---- a list of values on the command line, "1,16,64" ----------------------------------------- */
+
+#define WM_SWEEP_MAX 32
+
+typedef struct {
+    const char *text[WM_SWEEP_MAX];
+    long number[WM_SWEEP_MAX];
+    int n;
+    char memory[512];
+} wm_sweep_t;
+
+static int complain (const char *option, const char *what, const char *value)
+{
+    fprintf (stderr, "wiremill bench: --%s takes a list of %s, with commas between, not '%s'\n",
+             option, what, value);
+    return WM_EXIT_USAGE;
+}
+
+/* Splits at commas; 0, or the exit code.  */
+static int split (wm_sweep_t *self, const char *option, const char *value)
+{
+    self->n = 0;
+    if (strlen (value) >= sizeof self->memory)
+        return complain (option, "fewer values", value);
+    strcpy (self->memory, value);
+    for (char *word = self->memory; word; self->n++) {
+        if (self->n == WM_SWEEP_MAX)
+            return complain (option, "at most 32 values", value);
+        self->text[self->n] = word;
+        if ((word = strchr (word, ',')))
+            *word++ = 0;
+    }
+    return 0;
+}
+
+static const char *value_of (const wm_args_t *args, const char *option, const char *fallback)
+{
+    return fallback && !wm_args_given (args, option) ? fallback : wm_args_text (args, option);
+}
+
+/* Reads the option's value, else `fallback` (NULL: the option's own); each word must be one of
+   `all` ("a|b|c"). Returns 0, or WM_EXIT_USAGE after printing an error.  */
+static int sweep_words (wm_sweep_t *self, const wm_args_t *args, const char *option,
+                        const char *fallback, const char *all)
+{
+    const char *value = value_of (args, option, fallback);
+    const int code = split (self, option, value);
+    for (int i = 0; i < self->n && !code; i++) {
+        const size_t n = strlen (self->text[i]);
+        const char *at = all;
+        while (at && (strcspn (at, "|") != n || memcmp (at, self->text[i], n) != 0))
+            at = strchr (at, '|') ? strchr (at, '|') + 1 : NULL;
+        if (!at)
+            return complain (option, all, value);
+    }
+    return code;
+}
+
+/* Reads it likewise; each must be a whole number in the range.  */
+static int sweep_numbers (wm_sweep_t *self, const wm_args_t *args, const char *option,
+                          const char *fallback, long least, long most)
+{
+    char *end, what[64];
+    const char *value = value_of (args, option, fallback);
+    const int code = split (self, option, value);
+    for (int i = 0; i < self->n && !code; i++) {
+        errno = 0;
+        self->number[i] = strtol (self->text[i], &end, 10);
+        if (!errno && end != self->text[i] && !*end && self->number[i] >= least &&
+            self->number[i] <= most)
+            continue;
+        snprintf (what, sizeof what, "whole numbers from %ld to %ld", least, most);
+        return complain (option, what, value);
+    }
+    return code;
+}
 
 typedef struct {
     const wm_args_t *args;
@@ -179,21 +258,21 @@ static int sweeps (bench_t *self, int bench)
     char threads[48], workers[16];
     snprintf (threads, sizeof threads, cpus > 1 ? "1,%d" : "1", cpus);
     snprintf (workers, sizeof workers, "%d", team < 16 ? team : 16);
-    int code = wm_sweep_words (&self->engine, args, "engine", NULL, WM_ENGINE_NAMES);
+    int code = sweep_words (&self->engine, args, "engine", NULL, WM_ENGINE_NAMES);
     if (!code)
-        code = wm_sweep_words (&self->precision, args, "precision",
-                               is_engine ? "fp32,split,fast" : "fp32", "fp32|split|fast");
+        code = sweep_words (&self->precision, args, "precision",
+                            is_engine ? "fp32,split,fast" : "fp32", "fp32|split|fast");
     if (!code)
-        code = wm_sweep_numbers (&self->workers, args, "workers", is_engine ? "1" : workers, 1, 16);
+        code = sweep_numbers (&self->workers, args, "workers", is_engine ? "1" : workers, 1, 16);
     if (!is_engine)
         snprintf (threads, sizeof threads, "%d", cpus / team);
     if (!code)
-        code = wm_sweep_numbers (&self->threads, args, "threads", threads, 1, 1024);
+        code = sweep_numbers (&self->threads, args, "threads", threads, 1, 1024);
     return code ? code
-                : wm_sweep_numbers (&self->batch, args, "batch",
-                                    is_engine ? "64,512,4096,16384"
-                                              : WM_DEFAULT_TEXT (WM_DEFAULT_BATCH_HITS),
-                                    1, 1 << 20);
+                : sweep_numbers (&self->batch, args, "batch",
+                                 is_engine ? "64,512,4096,16384"
+                                           : WM_DEFAULT_TEXT (WM_DEFAULT_BATCH_HITS),
+                                 1, 1 << 20);
 }
 
 /* ---- one point ------------------------------------------------------------------------------- */
