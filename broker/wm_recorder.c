@@ -10,7 +10,6 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_log.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

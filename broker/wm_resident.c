@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #define STEP_BYTES (4u << 20)

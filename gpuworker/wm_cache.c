@@ -3,7 +3,6 @@
    Nothing is synced: a file that a power cut damaged fails its hash at the next use, and the worker
    fetches it again.  */
 #include "gpuworker/wm_cache.h"
-#include "kernels/model/wm_model.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"

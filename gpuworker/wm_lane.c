@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>

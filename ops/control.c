@@ -2,7 +2,6 @@
 
    Each asks for the status first, to print what it changes; with --dry-run it does only that.  */
 #include "ops/ask/wm_ask.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_command.h"
 #include "ops/process/wm_complain.h"
 #include "ops/verbs.h"

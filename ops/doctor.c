@@ -7,7 +7,6 @@
 #include "kernels/wm_driver.h"
 #include "ops/ask/wm_show.h"
 #include "ops/campaign/wm_processes.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_beside.h"
 #include "ops/verbs.h"
 #include "schema/base/wm_allowance.h"

@@ -7,7 +7,6 @@
    when that one is complete.  */
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_processes.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/farm/wm_farm.h"
 #include "ops/farm/wm_farm_watch.h"
 #include "ops/process/wm_beside.h"

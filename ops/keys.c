@@ -3,7 +3,6 @@
    It changes the table of keys under its lock, with or without a broker running; a broker reads the
    table again within a second.  */
 #include "ops/ask/wm_ask.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 #include "schema/session/wm_keys.h"

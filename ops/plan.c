@@ -4,7 +4,6 @@
    (wm_plan_given); wm_plan has the arithmetic. What is not known is printed as such.  */
 #include "kernels/wm_device.h"
 #include "ops/ask/wm_show.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/plan/wm_plan.h"
 #include "ops/plan/wm_plan_given.h"
 #include "ops/plan/wm_plan_measure.h"
@@ -15,7 +14,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WIDTH 80

@@ -5,7 +5,6 @@
    are evenly spaced over those that are written.  */
 #include "ops/ask/wm_account.h"
 #include "ops/ask/wm_ask.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_command.h"
 #include "ops/process/wm_complain.h"
 #include "ops/process/wm_spawn.h"

@@ -8,7 +8,6 @@
 #include "ops/verbs.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

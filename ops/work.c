@@ -9,7 +9,6 @@
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_processes.h"
 #include "ops/campaign/wm_gpus.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_beside.h"
 #include "ops/process/wm_child.h"
 #include "ops/process/wm_complain.h"

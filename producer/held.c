@@ -8,7 +8,6 @@
 #include "producer/files/wm_h5.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/wm_batch.h"
-#include "schema/wm_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>

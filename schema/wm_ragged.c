@@ -3,7 +3,6 @@
 #include "schema/wm_exact.h"
 
 #include <assert.h>
-#include <string.h>
 
 #define HEAD 2u /* values of the row; tensors */
 #define COUNT_MAX (1u << 24)

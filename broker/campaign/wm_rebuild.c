@@ -10,7 +10,6 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_grow.h"
-#include "schema/base/wm_path.h"
 #include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
 #include "schema/wm_pair.h"

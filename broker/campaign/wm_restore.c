@@ -2,7 +2,6 @@
 #include "broker/campaign/wm_restore.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 typedef struct {
     wm_core_t *core;

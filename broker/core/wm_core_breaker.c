@@ -6,7 +6,6 @@
 #include "broker/core/wm_core_private.h"
 
 #include <stdio.h>
-#include <string.h>
 
 void wm_core_worker_dismiss (wm_core_t *self, session_t *worker, const char *why)
 {

@@ -9,11 +9,9 @@
    When patches are scored, every value that becomes half is checked, and a patch with one beyond
    the range is held: its scores are NaN.  */
 #include "kernels/cudnn/wm_any_engine_private.h"
-#include "kernels/family/wm_range.h"
 #include "kernels/gpu/wm_gpu_any.cuh"
 #include "kernels/model/wm_seed.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 /* ---- scale and shift ------------------------------------------------------------------------- */
 

@@ -3,7 +3,6 @@
 #include "schema/wm_limits.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define INTS_MAX 4096 /* folded integers are shapes and axes: never long */

@@ -1,7 +1,6 @@
 /* wm_openvino_alone.c - see wm_openvino_alone.h.  */
 #include "kernels/openvino/wm_openvino_alone.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

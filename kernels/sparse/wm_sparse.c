@@ -7,10 +7,7 @@
 #include "schema/base/wm_allowance.h"
 
 #include <assert.h>
-#include <limits.h>
-#include <math.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

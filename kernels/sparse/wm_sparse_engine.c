@@ -8,7 +8,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
 static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
                           const wm_device_config_t *config, char signature[64], wm_error_t *error)

@@ -4,7 +4,6 @@
 #include "ops/process/wm_spawn.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Takes a page; false: no more are wanted.  */

@@ -25,7 +25,6 @@
 #include "schema/base/wm_folder.h"
 #include "schema/option/wm_option.h"
 #include "schema/wm_defaults.h"
-#include "schema/wm_limits.h"
 #include "schema/wm_trace.h"
 
 #include <errno.h>

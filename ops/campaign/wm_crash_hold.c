@@ -1,13 +1,11 @@
 /* wm_crash_hold.c - see wm_crash_hold.h. */
 
 #include "ops/campaign/wm_crash_hold.h"
-#include "schema/base/wm_path.h"
 #include "schema/base/wm_url.h"
 #include "schema/session/wm_client.h"
 #include "schema/wm_pair.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MARK "crashed on input: "

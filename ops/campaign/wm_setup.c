@@ -7,15 +7,12 @@
 #include "kernels/wm_device.h"
 #include "ops/campaign/wm_import_cache.h"
 #include "ops/campaign/wm_setup_private.h"
-#include "ops/campaign/wm_urls.h"
 #include "ops/process/wm_memory.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_kind.h"
-#include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
-#include "schema/base/wm_process.h"
 #include "schema/base/wm_program.h"
 #include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
@@ -30,8 +27,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

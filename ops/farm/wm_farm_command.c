@@ -6,7 +6,6 @@
 #include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

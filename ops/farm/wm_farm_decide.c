@@ -6,7 +6,6 @@
    node that takes and fails job after job is avoided, and the farm goes on elsewhere.  */
 #include "ops/farm/wm_farm.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 wm_farm_decision_t wm_farm_decide (const wm_farm_queue_t *queue, const wm_farm_count_t *count,

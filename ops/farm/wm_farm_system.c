@@ -15,7 +15,6 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define GRACE_S 10 /* more than the drain: to load, to say goodbye */

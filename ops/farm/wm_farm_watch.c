@@ -2,11 +2,9 @@
 #include "ops/farm/wm_farm_watch.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/process/wm_child.h"
-#include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_limits.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* wm_plan_measure.c - see wm_plan_measure.h.  */
 #include "ops/plan/wm_plan_measure.h"
 #include "ops/ask/wm_ask.h"
-#include "ops/ask/wm_show.h"
 #include "ops/campaign/wm_processes.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_complain.h"

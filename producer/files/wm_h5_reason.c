@@ -8,7 +8,6 @@
 
 #include "schema/base/wm_log.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

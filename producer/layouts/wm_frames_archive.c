@@ -5,7 +5,6 @@
 #include "producer/files/wm_npy.h"
 #include "producer/files/wm_waves.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

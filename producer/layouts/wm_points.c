@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A plane of an event, and its windows: n_row of them along the wires, n_col along the drift.  */
 typedef struct {

@@ -5,7 +5,6 @@
 #include "schema/base/wm_grow.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 
 static bool is_before (const wm_heap_item_t *item, const wm_heap_item_t *other)
 {

@@ -4,7 +4,6 @@
 
 #include "schema/base/wm_grow.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

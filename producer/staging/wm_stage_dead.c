@@ -1,7 +1,6 @@
 /* wm_stage_dead.c - see wm_stage_dead.h.  */
 #include "producer/staging/wm_stage_dead.h"
 
-#include "schema/wm_limits.h"
 
 #include <dirent.h>
 #include <fcntl.h>

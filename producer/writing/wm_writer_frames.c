@@ -19,7 +19,6 @@
 #include "producer/writing/wm_stitch.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "schema/confine/wm_confine.h"
 #include "schema/confine/wm_confine_private.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

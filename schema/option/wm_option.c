@@ -14,7 +14,6 @@
 #include "schema/option/wm_duration.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
