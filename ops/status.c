@@ -8,7 +8,6 @@
 #include "ops/ask/wm_arithmetic.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_command.h"
 #include "ops/process/wm_complain.h"
 #include "ops/verbs.h"

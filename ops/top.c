@@ -3,7 +3,6 @@
 #include "ops/ask/wm_account.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 #include "ops/view/wm_terminal.h"
@@ -17,7 +16,6 @@
 #include <limits.h>
 #include <locale.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>

@@ -22,7 +22,6 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_grow.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

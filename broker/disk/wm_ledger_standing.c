@@ -4,7 +4,6 @@
    How many rows there are is a counter, so that one that went missing is missed.  */
 #include "broker/disk/wm_ledger_private.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 

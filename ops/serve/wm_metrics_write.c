@@ -3,7 +3,6 @@
 #include "ops/serve/wm_metrics_private.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- counters that the ledger keeps ---------------------------------------------------------- */

@@ -2,7 +2,6 @@
 
 #include "ops/view/wm_top_poll.h"
 #include "ops/ask/wm_ask.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/verbs.h"
 #include "schema/wm_limits.h"
 

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Prints a label's value: quotes, backslashes and line ends are escaped.  */

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #define IN_BYTES (256u << 10)      /* read at once */
 #define READS_MAX 4                /* ... before other connections have their turn */

@@ -10,7 +10,6 @@
 #include "producer/gateway/wm_service.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WATCH_US 500000

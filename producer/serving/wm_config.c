@@ -7,7 +7,6 @@
 #include "producer/net/wm_pbtxt.h"
 #include "producer/serving/wm_models_private.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define DELAY_US_MAX 60000000

@@ -2,7 +2,6 @@
 #include "producer/serving/wm_models_private.h"
 #include "kernels/wm_device.h"
 #include "kernels/wm_driver.h"
-#include "producer/net/wm_proto.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"

@@ -6,7 +6,6 @@
 
    Which versions are loaded is the configuration's version_policy; by default the newest.  */
 #include "producer/net/wm_pbtxt.h"
-#include "producer/net/wm_proto.h"
 #include "producer/serving/wm_models_private.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_text.h"

@@ -3,7 +3,6 @@
 #include "producer/net/wm_proto.h"
 #include "schema/base/wm_text.h"
 
-#include <string.h>
 
 static json_t *settings_of (wm_settings_t of)
 {

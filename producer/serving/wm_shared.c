@@ -1,6 +1,5 @@
 /* wm_shared.c - a list of regions, each an open file; the gateway maps none of them.  */
 #include "producer/serving/wm_shared.h"
-#include "producer/net/wm_proto.h"
 #include "schema/base/wm_text.h"
 
 #include <assert.h>

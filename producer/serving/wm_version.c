@@ -14,7 +14,6 @@
 #include "producer/serving/wm_models_private.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
-#include "schema/wm_limits.h"
 
 #include <czmq.h>
 #include <stdio.h>
