@@ -1,6 +1,8 @@
 /* test_broker_journal.c - what was synced is there again, whatever else happened to the files.  */
 #include "tests/unit/journal_files.h"
 
+#include "broker/disk/wm_journal_private.h"
+
 
 static void round_trip (void **state)
 {
@@ -78,6 +80,24 @@ static void two_epochs (void **state)
     assert_int_equal (seen.found.n_lost, 6);
     replay_closed (5, 1);
     assert_int_equal (seen.found.n_lost, 0);
+}
+
+/* The last number of an epoch is given, and none after it, which would be of the next epoch.  */
+static void numbers_of_an_epoch (void **state)
+{
+    (void) state;
+    wm_place_t place;
+    wm_error_t error;
+    wm_record_t record;
+    wm_journal_t *journal = start_journal (1);
+    journal->number = 0xfffffe;
+    must_add (journal, WM_RECORD_RESULT, 1, 1, &place);
+    assert_int_equal (place.segment, 0x1ffffff);
+    journal->active[0] = NULL; /* as if the other kind's segment were full, too */
+    wm_record_init (&record, WM_RECORD_INPUT);
+    assert_int_equal (wm_journal_append (journal, &record, &place, &error), WM_EHOST);
+    assert_non_null (strstr (error.text, "has no segment numbers left in epoch 1: start"));
+    wm_journal_destroy (&journal);
 }
 
 static void torn_tail (void **state)
@@ -433,6 +453,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         TEST (round_trip),
         TEST (two_epochs),
+        TEST (numbers_of_an_epoch),
         TEST (torn_tail),
         TEST (flipped_bit),
         TEST (last_of_an_epoch),
