@@ -377,6 +377,12 @@ static void test_own_delay (void **state)
         spin (2000);
     }
     assert_int_equal (n_sent, 0);
+    ask_t *gone = ask_new (3, 1, 0); /* its rows count no longer */
+    wm_gather_add (gather, &gone->request);
+    wm_gather_cancel (&gone->request);
+    ask_free (gone);
+    spin (2000);
+    assert_int_equal (n_sent, 0);
     wm_gather_add (gather, &ask[3]->request);
     spin (0);
     assert_int_equal (n_sent, 1);
@@ -687,6 +693,36 @@ static void test_order (void **state)
     end ();
 }
 
+/* Of equal turns the first that came goes first. A client whose request waits, because it is less
+   urgent, begins at the turn that is served now with the next.  */
+static void test_equal_turns (void **state)
+{
+    (void) state;
+    ask_t *first = ask_new (1, 9, 0), *low = ask_new (1, 1, 200), *much[4], *other, *next, *tie[6];
+    begin (1);
+    wm_gather_add (gather, &first->request);
+    spin (0);
+    wm_gather_add (gather, &low->request);
+    for (uint32_t i = 0; i < 4; i++)
+        wm_gather_add (gather, &(much[i] = ask_new (256, 2, 0))->request);
+    for (uint32_t i = 0; i < 3; i++)
+        answer (0, NAN), spin (0); /* and the third of them is under way */
+    wm_gather_add (gather, &(other = ask_new (256, 3, 0))->request);
+    wm_gather_add (gather, &(next = ask_new (256, 1, 0))->request);
+    for (uint32_t i = 0; i < 6; i++)
+        wm_gather_add (gather, &(tie[i] = ask_new (256, 10 + i, 0))->request);
+    answer_all ();
+    assert_true (other->order < next->order && next->order < tie[0]->order);
+    for (uint32_t i = 1; i < 6; i++)
+        assert_true (tie[i - 1]->order < tie[i]->order);
+    ask_free (first), ask_free (low), ask_free (other), ask_free (next);
+    for (uint32_t i = 0; i < 6; i++)
+        ask_free (tie[i]);
+    for (uint32_t i = 0; i < 4; i++)
+        ask_free (much[i]);
+    end ();
+}
+
 /* Rows that are not finite are not sent, and are NaN in the answer.  */
 static void test_not_finite (void **state)
 {
@@ -731,6 +767,9 @@ static void test_held_refused (void **state)
               *fine = ask_new (1, 1, 0);
         for (uint32_t row = 1; row < 12; row++)
             some->triple[3 * row] = row < 11 ? NAN : some->triple[3 * row];
+        ask_t *eight = ask_new (8, 1, 0);
+        for (uint32_t row = 0; row < 8; row++)
+            eight->single[row] = NAN;
         all->single[0] = all->triple[4] = NAN;
         other->single[1] = NAN;
         other->output[0] = "sum";
@@ -740,6 +779,7 @@ static void test_held_refused (void **state)
         wm_gather_add (gather, &all->request);
         wm_gather_add (gather, &other->request);
         wm_gather_add (gather, &fine->request);
+        wm_gather_add (gather, &eight->request);
         spin (0);
         assert_int_equal (sent[0]->frame.n, 4);
         answer (0, NAN);
@@ -757,11 +797,13 @@ static void test_held_refused (void **state)
         assert_int_equal (all->code, WM_KS_INVALID);
         assert_non_null (strstr (all->text, "2 of 2 rows of the request to model 'm' have no "
                                             "scores, rows 0, 1 (from 0)"));
+        assert_non_null (strstr (eight->text, "rows 0, 1, 2, 3, 4, 5, 6, 7 (from 0)"));
+        ask_free (eight);
         assert_int_equal (other->code, strict ? WM_KS_INVALID : WM_KS_OK);
         assert_int_equal (other->n_held, 1);
         assert_int_equal (fine->code, WM_KS_OK);
         assert_int_equal (wm_gather_counts (gather)->n_fault, 0);
-        assert_int_equal (wm_gather_counts (gather)->n_other, 2 + strict);
+        assert_int_equal (wm_gather_counts (gather)->n_other, 3 + strict);
         ask_free (some), ask_free (all), ask_free (other), ask_free (fine);
         end ();
     }
@@ -840,6 +882,26 @@ static void test_again (void **state)
     assert_false (gone->is_answered);
     assert_int_equal (wm_gather_n_request (gather), 0);
     ask_free (good), ask_free (bad), ask_free (gone);
+    end ();
+}
+
+/* Each request of such a batch takes its own rows along.  */
+static void test_again_with_own_rows (void **state)
+{
+    (void) state;
+    begin (1 << 20);
+    ask_t *ask[3];
+    for (uint32_t i = 0; i < 3; i++)
+        wm_gather_add (gather, &(ask[i] = ask_new (2 + i, i + 1, 0))->request);
+    spin (0);
+    assert_int_equal (n_sent, 1);
+    hold (0);
+    assert_int_equal (n_sent, 3);
+    answer_all ();
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true (ask[i]->is_answered && ask[i]->code == WM_KS_OK); /* and check_rows */
+        ask_free (ask[i]);
+    }
     end ();
 }
 
@@ -1105,7 +1167,8 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_queue),        cmocka_unit_test (test_own_delay),
         cmocka_unit_test (test_gathered),     cmocka_unit_test (test_split),
-        cmocka_unit_test (test_order),        cmocka_unit_test (test_not_finite),
+        cmocka_unit_test (test_order),        cmocka_unit_test (test_equal_turns),
+        cmocka_unit_test (test_not_finite),   cmocka_unit_test (test_again_with_own_rows),
         cmocka_unit_test (test_held_refused), cmocka_unit_test (test_again),
         cmocka_unit_test (test_cancel),       cmocka_unit_test (test_end),
         cmocka_unit_test (test_leave),        cmocka_unit_test (test_kept),

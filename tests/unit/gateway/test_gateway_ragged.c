@@ -406,6 +406,16 @@ static void test_held (void **state)
             assert_true (isnan (ask.sum[3]) && isnan (ask.sum[5]));
         }
     is_strict = false;
+    end (state);
+    begin (state);
+    make (0, 3); /* no row of it is held: there is none */
+    add ();
+    const uint32_t n = score_row (score, 0);
+    for (uint32_t k = 5; k < n; k++)
+        score[k] = NAN;
+    give (WM_HIT_NONFINITE, score);
+    assert_int_equal (ask.code, WM_KS_OK);
+    assert_int_equal (ask.n_held, 0);
 }
 
 /* A cancelled request's rows are dropped when they come; one that waits ends with the gatherer.  */
