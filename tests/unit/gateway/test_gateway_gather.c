@@ -998,8 +998,11 @@ static void test_cancel (void **state)
     spin (2000);
     assert_int_equal (n_sent, 3);
     is_written = false;
+    const uint32_t n = n_empty;
     wm_gather_cancel (&unwritten->request);
     assert_int_equal (n_sent, 1);
+    spin (0);
+    assert_true (n_empty > n); /* no request is left */
     wm_gather_add (gather, &(waiting = ask_new (1, 1, 0))->request);
     waiting->request.deadline_ms = wm_loop_now_us (loop) / 1000;
     wm_gather_cancel (&waiting->request);
