@@ -108,6 +108,7 @@ static const struct {
     { "Clip x 0 > y", relu },
     { "Clip x > y min=0", relu },
     { "Clip x - 0.5 > y", NULL },
+    { "Clip x 0.5 0.25 > y", NULL }, /* crossed */
     { "BatchNormalization x 0.03125| -0.125| 0.25| 0.0009765625| > y", norm },
     { "BatchNormalization x 0.03125| -0.125| 0.25| 0.0009765625| > y epsilon=0.0625", norm_16 },
     { "Add x 0.25* > z; Tanh z > y", add },
