@@ -474,13 +474,28 @@ static void lifetime_needs_facts (void **state)
     assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "here"));
     assert_non_null (strstr (error.text, "a tau_us above 0, which neither the specification nor"));
+    event.tau_us = 0;
+    assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
     spec.tau_us = 1000;
     assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_OK);
+    event.tick_us = 0;
+    assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "a tick_us above 0"));
+    event.tick_us = 0.5;
     event.trigger_offset = NAN;
     assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "exp needs trigger_offset"));
     spec.lifetime = WM_LIFETIME_TABLE;
     assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "table"));
+    assert_int_equal (
+        wm_event_reserve (&event.lifetime, &event.lifetime_max, event.n_tick + 1ull, 4, NULL),
+        WM_OK);
+    for (uint32_t n = event.n_tick - 1; n <= event.n_tick + 1; n++) { /* a factor for each tick */
+        event.n_lifetime = n;
+        assert_int_equal (wm_cut_start (cut, &event, "here", &error),
+                          n == event.n_tick ? WM_OK : WM_EBATCH);
+    }
     spec.lifetime = WM_LIFETIME_NONE;
     event.n_tick = 5; /* shorter than a bin */
     spec.view = WM_FULL_VIEW;
