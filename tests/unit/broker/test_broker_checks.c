@@ -540,7 +540,7 @@ static void test_trust (void **state)
     (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
-    const machine_t *alpha = t->core->machines.first;
+    machine_t *alpha = t->core->machines.first;
     const wm_msg_t proof = first (t, p, a, claim (t, p), 0, 0.25f);
     uint32_t b = joins (t, 3, "beta", 1);
     scores (t, b, &proof, 0.25f);
@@ -550,6 +550,17 @@ static void test_trust (void **state)
     scores (t, joins (t, 4, "gamma", 1), &task, 0.25f);
     refused (t, a, WM_REASON_FAILED);
     assert_int_equal (look (t).named[0].n_earlier, 1);
+    take (t, p, WM_MSG_INPUT_ACK); /* of the kick */
+    for (uint32_t i = 0; i < WM_SUMMARY_EARLIER_MAX; i++) { /* all are counted, so many listed */
+        char path[20];
+        snprintf (path, sizeof path, "/data/%u.h5", i);
+        wm_input_set_add (&alpha->scored, input_ask (t, p, path, path + 6, 1000, 1)->msg.key.input);
+    }
+    static wm_summary_t s;
+    s = look (t);
+    assert_int_equal (s.named[0].n_earlier, WM_SUMMARY_EARLIER_MAX + 1);
+    assert_int_equal (s.named[0].earlier[WM_SUMMARY_EARLIER_MAX - 1], WM_SUMMARY_EARLIER_MAX + 1);
+    assert_string_equal (s.named[1].label, "");
     static const char *const name[] = { "", "alph", "beta", "alpha" };
     for (int i = 0; i < 4; i++) {
         assert_int_equal (wm_core_distrust_lift (t->core, name[i], NULL), i == 3);
