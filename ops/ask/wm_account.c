@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,8 +20,9 @@
 #define OUTPUTS_MAX 64 /* that one producer reads */
 
 typedef struct {
-    json_t *files, *held; /* held NULL: only some files are taken */
-    int64_t n_left_out;
+    json_t *files, *held; /* held NULL: only files are taken */
+    size_t rows_max;      /* of each */
+    int64_t n_left_out;   /* of files */
 } taken_t;
 
 /* An entry of "held" for an input that is held or changed as a whole, as the status has it.  */
@@ -40,11 +42,12 @@ static bool take (void *argument, const json_t *file)
 {
     taken_t *self = argument;
     const char *state = wm_ask_text (file, "state");
-    if (self->held && (strcmp (state, "held") == 0 || strcmp (state, "changed") == 0))
+    if (json_array_size (self->held) < self->rows_max && self->held &&
+        (strcmp (state, "held") == 0 || strcmp (state, "changed") == 0))
         add_input (self->held, file);
     if (!wm_ask_int (file, "held"))
         return true; /* held as a whole, or changed: in the list "held" */
-    if (self->held || json_array_size (self->files) < FILES_MAX)
+    if (json_array_size (self->files) < self->rows_max)
         json_array_append (self->files, (json_t *) (uintptr_t) file);
     else
         self->n_left_out++;
@@ -108,22 +111,34 @@ static void put_held (json_t *status, json_t *inputs)
     json_object_set_new (status, "held", inputs);
 }
 
-int wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign,
-                    bool is_whole)
+static int add_to (json_t *status, const char *verb, const char *endpoint, const char *campaign,
+                   bool has_inputs, size_t rows_max)
 {
-    taken_t taken = { json_array (), is_whole ? json_array () : NULL, 0 };
-    const bool any =
-        wm_ask_int (status, "hits.held") > 0 || (is_whole && wm_ask_int (status, "held_total") > 0);
+    taken_t taken = { json_array (), has_inputs ? json_array () : NULL, rows_max, 0 };
+    const bool any = wm_ask_int (status, "hits.held") > 0 ||
+                     (has_inputs && wm_ask_int (status, "held_total") > 0);
     const int code = any ? wm_ask_files (verb, endpoint, campaign, NULL, take, &taken) : WM_EXIT_OK;
     if (code == WM_EXIT_OK)
         add_reasons (taken.files, wm_ask_text (status, "campaign.output"), verb);
-    if (code == WM_EXIT_OK && is_whole)
+    if (code == WM_EXIT_OK && has_inputs)
         put_held (status, taken.held);
     else
         json_decref (taken.held);
     json_object_set_new (status, "held_files", taken.files);
     json_object_set_new (status, "held_files_left_out", json_integer (taken.n_left_out));
     return code;
+}
+
+int wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign,
+                    bool is_whole)
+{
+    return add_to (status, verb, endpoint, campaign, is_whole, is_whole ? SIZE_MAX : FILES_MAX);
+}
+
+int wm_account_add_up_to (json_t *status, const char *verb, const char *endpoint,
+                          const char *campaign, size_t rows_max)
+{
+    return add_to (status, verb, endpoint, campaign, true, rows_max);
 }
 
 void wm_account_name (const json_t *status, char name[64])

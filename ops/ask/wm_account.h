@@ -15,6 +15,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 /* Adds held_files to the status of a campaign as wm_ask_where found it, if a hit is held. is_whole:
@@ -22,6 +23,10 @@
    latest. Returns an exit code; an error was printed as `verb`'s, and the lists are not whole.  */
 int wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign,
                     bool is_whole);
+
+/* The same as is_whole, but at most so many inputs in "held" and so many files.  */
+int wm_account_add_up_to (json_t *status, const char *verb, const char *endpoint,
+                          const char *campaign, size_t rows_max);
 
 /* Names a campaign for people: its folder, or the output folder when it is the default one.  */
 void wm_account_name (const json_t *status, char name[64]);

@@ -5,9 +5,11 @@
    and however many come it is asked no more often. It is a program of its own: what listens to a
    network has no other verb. Pages are rows of one table: a new one is a row and the function that
    makes its text.  */
+#include "ops/ask/wm_account.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_processes.h"
 #include "ops/process/wm_complain.h"
+#include "ops/serve/wm_held_reader.h"
 #include "ops/serve/wm_live.h"
 #include "ops/serve/wm_metrics.h"
 #include "ops/serve/wm_password.h"
@@ -55,12 +57,13 @@ static const wm_verb_t verb_serve = {
     "  wiremill serve --broker tcp://head:5555 --join-file join-monitor \\\n"
     "      --listen 0.0.0.0:9555 --password-file password\n\n"
     "Open http://ADDRESS:PORT/ in a browser: progress, rates, workers, what is held, what the "
-    "broker logged, latencies and faults; it keeps itself up to date and only reads. /status.json "
+    "broker logged, latencies and faults; it keeps itself up to date and only reads. /held has "
+    "what is held, to search and filter. /status.json "
     "is the broker's status, /metrics has the counts in Prometheus' text format, without names "
     "of files; while no broker answers only wiremill_up is there, as 0. /health/live and "
     "/health/ready answer 200, or 503 and why, without a password. Of several campaigns, or all "
-    "in a folder, / is a list with finished ones, and /c/NAME/ has each one's page, status.json "
-    "and metrics; a campaign that is made later needs a new start. It asks the broker as a "
+    "in a folder, / is a list with finished ones, and each has these under /c/NAME/; a campaign "
+    "that is made later needs a new start. It asks the broker as a "
     "monitor, who only reads: in the campaign's folder by its join-monitor. It goes on when a "
     "broker ends and another starts. The password is sent unencrypted: from elsewhere use ssh -L "
     "9555:localhost:9555 and loopback, or a proxy with TLS. Ctrl-C or SIGTERM ends it.\n",
@@ -69,6 +72,7 @@ static const wm_verb_t verb_serve = {
 
 typedef struct {
     wm_served_list_t served;
+    wm_held_reader_t *held;
     double interval_s;
     bool has_password;
     atomic_llong round_ms; /* when the main thread did something last */
@@ -110,27 +114,39 @@ static const wm_top_campaign_t *look (const state_t *self, wm_served_t *one)
     return known;
 }
 
-static void make_page (const state_t *self, wm_served_t *one, wm_http_answer_t *answer)
+/* What the paths of a campaign's files begin with.  */
+static void base_of (const state_t *self, const wm_served_t *one, char base[80])
 {
-    char base[80] = "";
-    const wm_top_campaign_t *known = look (self, one);
-    const wm_history_query_t *past = wm_top_poll_lend (one->poll);
-    if (self->served.is_list)
-        snprintf (base, sizeof base, "/c/%s", one->name);
-    answer->text = wm_live_page (known, past, base, self->interval_s, &answer->bytes);
-    wm_top_poll_take_back (one->poll);
-    answer->policy = wm_live_policy ();
+    snprintf (base, 80, "%s%s", self->served.is_list ? "/c/" : "",
+              self->served.is_list ? one->name : "");
 }
 
-static void make_metrics (const state_t *self, wm_served_t *one, wm_http_answer_t *answer)
+static void make_page (const state_t *self, wm_served_t *one, const char *query,
+                       wm_http_answer_t *answer)
 {
+    (void) query;
+    char base[80];
+    const wm_top_campaign_t *known = look (self, one);
+    const wm_history_query_t *past = wm_top_poll_lend (one->poll);
+    base_of (self, one, base);
+    answer->text = wm_live_page (known, past, base, self->interval_s, &answer->bytes);
+    wm_top_poll_take_back (one->poll);
+    answer->policy = wm_live_policy (false);
+}
+
+static void make_metrics (const state_t *self, wm_served_t *one, const char *query,
+                          wm_http_answer_t *answer)
+{
+    (void) query;
     const wm_top_campaign_t *known = look (self, one);
     take_text (answer, wm_metrics_text (is_fresh (known, self->interval_s) ? known->status : NULL,
                                         wm_ask_text (known->status, "campaign.id"), known->age_s));
 }
 
-static void make_status (const state_t *self, wm_served_t *one, wm_http_answer_t *answer)
+static void make_status (const state_t *self, wm_served_t *one, const char *query,
+                         wm_http_answer_t *answer)
 {
+    (void) query;
     const wm_top_campaign_t *known = look (self, one);
     if (known->status)
         take_text (answer, json_dumps (known->status, JSON_COMPACT | JSON_REAL_PRECISION (9)));
@@ -140,23 +156,41 @@ static void make_status (const state_t *self, wm_served_t *one, wm_http_answer_t
     }
 }
 
+static void make_held (const state_t *self, wm_served_t *one, const char *query,
+                       wm_http_answer_t *answer)
+{
+    char base[80];
+    double age_s = 0;
+    const json_t *list = NULL, *now = look (self, one)->status;
+    const bool is_read = now && !wm_account_is_clean (now);
+    base_of (self, one, base);
+    if (is_read)
+        list = wm_held_reader_lend (self->held, one, now, &age_s);
+    answer->text = wm_live_held_page (now, list, age_s, base, query, &answer->bytes);
+    if (is_read)
+        wm_held_reader_take_back (self->held);
+    answer->policy = wm_live_policy (true);
+}
+
 /* The pages of a campaign, behind "/" or "/c/NAME/".  */
 static const struct {
     const char *name, *type;
-    void (*make) (const state_t *self, wm_served_t *one, wm_http_answer_t *answer);
+    void (*make) (const state_t *self, wm_served_t *one, const char *query,
+                  wm_http_answer_t *answer);
 } pages_of_one[] = {
     { "", "text/html; charset=utf-8", make_page },
+    { "held", "text/html; charset=utf-8", make_held },
     { "status.json", "application/json", make_status },
     { "metrics", "text/plain; version=0.0.4; charset=utf-8", make_metrics },
 };
 
-static void make_of (const state_t *self, wm_served_t *one, const char *name,
+static void make_of (const state_t *self, wm_served_t *one, const char *name, const char *query,
                      wm_http_answer_t *answer)
 {
     for (size_t i = 0; one && i < sizeof pages_of_one / sizeof *pages_of_one; i++)
         if (strcmp (pages_of_one[i].name, name) == 0) {
             answer->type = pages_of_one[i].type;
-            pages_of_one[i].make (self, one, answer);
+            pages_of_one[i].make (self, one, query, answer);
             return;
         }
     refuse (answer, "not found; the page is /\n");
@@ -175,7 +209,7 @@ static void make_list (state_t *self, wm_http_answer_t *answer)
     answer->type = "text/html; charset=utf-8";
     answer->text = wm_live_list (row, self->served.n, self->served.n_left_out, self->interval_s,
                                  &answer->bytes);
-    answer->policy = wm_live_policy ();
+    answer->policy = wm_live_policy (false);
 }
 
 /* "/", and the files beside it: of the only campaign. Of several each has its own.  */
@@ -183,12 +217,12 @@ static void make_top (void *context, const wm_http_request_t *request, wm_http_a
 {
     state_t *self = context;
     if (!self->served.is_list)
-        make_of (self, &self->served.one[0], request->path + 1, answer);
+        make_of (self, &self->served.one[0], request->path + 1, request->query, answer);
     else if (!request->path[1])
         make_list (self, answer);
     else
-        refuse (answer, "each campaign has its own, beside its page: /c/NAME/status.json and "
-                        "/c/NAME/metrics; the list is /\n");
+        refuse (answer, "each campaign has its own, beside its page, such as /c/NAME/metrics; the "
+                        "list is /\n");
 }
 
 /* "/c/NAME/" and the files beside it.  */
@@ -198,7 +232,7 @@ static void make_one (void *context, const wm_http_request_t *request, wm_http_a
     const char *name = request->path + strlen ("/c/");
     const size_t n = strcspn (name, "/");
     wm_served_t *one = self->served.is_list ? wm_served_named (&self->served, name, n) : NULL;
-    make_of (self, one, name + n + (name[n] == '/'), answer);
+    make_of (self, one, name + n + (name[n] == '/'), request->query, answer);
 }
 
 static void make_live (void *context, const wm_http_request_t *request, wm_http_answer_t *answer)
@@ -272,6 +306,7 @@ static void make_ready (void *context, const wm_http_request_t *request, wm_http
 
 static const wm_http_page_t pages[] = {
     { "/", NULL, false, make_top },
+    { "/held", NULL, false, make_top },
     { "/status.json", NULL, false, make_top },
     { "/metrics", NULL, false, make_top },
     { "/c/*", NULL, false, make_one },
@@ -318,6 +353,13 @@ static int serve_on (state_t *self)
     return refusal == WM_EKEY ? WM_EXIT_REFUSED : refusal ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }
 
+/* Ends the threads that ask, where that does not take long.  */
+static void leave (state_t *self)
+{
+    wm_served_end (&self->served, LEAVE_MS);
+    wm_held_reader_end (self->held, LEAVE_MS);
+}
+
 static int serve_main (const wm_args_t *args)
 {
     static state_t state;
@@ -342,12 +384,14 @@ static int serve_main (const wm_args_t *args)
     state.interval_s = wm_args_seconds (args, "interval");
     state.has_password = how.password != NULL;
     state.round_ms = wm_now_ms ();
-    const bool has_started = wm_served_start (&state.served, (int64_t) (1000 * state.interval_s));
+    state.held = wm_held_reader_new ();
+    const bool has_started =
+        state.held && wm_served_start (&state.served, (int64_t) (1000 * state.interval_s));
     wm_webserver_t *http = has_started ? wm_http_new (&how, pages, &state, &error) : NULL;
     if (!has_started)
         wm_fault (&error, WM_EHOST, "no thread can be started");
     if (!http) {
-        wm_served_end (&state.served, LEAVE_MS);
+        leave (&state);
         return wm_complain ("serve", &error);
     }
     if (state.served.is_list)
@@ -359,7 +403,7 @@ static int serve_main (const wm_args_t *args)
                  wm_http_address (http), wm_http_address (http));
     code = serve_on (&state);
     wm_http_destroy (&http);
-    wm_served_end (&state.served, LEAVE_MS);
+    leave (&state);
     return code;
 }
 

@@ -37,19 +37,23 @@ static void print_hash (FILE *out, const char *text)
     fprintf (out, "'sha256-%s'", base64);
 }
 
-const char *wm_live_policy (void)
+const char *wm_live_policy (bool has_form)
 {
-    static char policy[400];
+    static char policies[2][400], *policy;
+    policy = policies[has_form];
     if (*policy)
         return policy;
-    FILE *out = fmemopen (policy, sizeof policy, "w");
+    FILE *out = fmemopen (policy, sizeof policies[0], "w");
     assert (out);
-    fputs ("default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; "
-           "form-action 'none'; frame-ancestors 'none'; style-src ",
-           out);
+    fprintf (out,
+             "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; "
+             "form-action %s; frame-ancestors 'none'; style-src ",
+             has_form ? "'self'" : "'none'");
     print_hash (out, style);
-    fputs ("; script-src ", out);
-    print_hash (out, script);
+    if (!has_form) {
+        fputs ("; script-src ", out);
+        print_hash (out, script);
+    }
     fclose (out);
     return policy;
 }
@@ -288,18 +292,21 @@ static void put_about (FILE *out, const json_t *s)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-void wm_live_head (FILE *out, const char *title, const char *heading, double every_s)
+void wm_live_head (FILE *out, const char *title, const char *heading, double every_s,
+                   bool has_script)
 {
     fputs ("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
            out);
     wm_page_print (out, "%s", title);
+    fputs ("</title>\n<link rel=\"icon\" href=\"data:,\">\n", out);
+    if (every_s > 0)
+        fprintf (out, "%s<meta http-equiv=\"refresh\" content=\"%.0f\">%s\n",
+                 has_script ? "<noscript>" : "", ceil (every_s), has_script ? "</noscript>" : "");
     fprintf (out,
-             "</title>\n<link rel=\"icon\" href=\"data:,\">\n"
-             "<noscript><meta http-equiv=\"refresh\" content=\"%.0f\"></noscript>\n"
              "<style>%s</style>\n</head>\n<body data-every=\"%g\">\n"
              "<a class=\"skip\" href=\"#main\">Skip to the state</a>\n<header>\n",
-             ceil (every_s), style, every_s);
+             style, every_s);
     wm_page_put (out, "h1", "%s", heading);
     fputs ("<p id=\"contact\" role=\"status\"></p>\n", out);
 }
@@ -319,7 +326,7 @@ static void put_head (FILE *out, const char *name, const wm_top_campaign_t *camp
         snprintf (percent, sizeof percent, ", %d %%", (int) (100 * share));
     snprintf (title, sizeof title, "%s: %s%s%s", name, wm_top_state (campaign),
               s && !wm_account_is_clean (s) ? ", something held" : "", percent);
-    wm_live_head (out, title, name, every_s);
+    wm_live_head (out, title, name, every_s, true);
     fprintf (out,
              "<nav aria-label=\"Sections\">%s<a href=\"#rate-h\">rate</a> "
              "<a href=\"#workers-h\">workers</a> <a href=\"#faults-h\">faults</a> "
@@ -346,7 +353,7 @@ char *wm_live_page (const wm_top_campaign_t *campaign, const wm_history_query_t 
         put_facts (out, s);
         put_checks (out, s);
         put_graphs (out, campaign, past);
-        wm_live_held (out, s);
+        wm_live_held (out, s, base);
         wm_live_workers (out, s);
         wm_live_said (out, s);
         wm_live_inputs (out, s);

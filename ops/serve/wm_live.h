@@ -9,6 +9,8 @@
 #include "ops/ask/wm_history_query.h"
 #include "ops/view/wm_top.h"
 
+#include <stdbool.h>
+
 /* Returns the page of a campaign, freed by the caller. `past` is lent; base: what the paths of its
    files begin with, "" or "/c/NAME" if "/" is a list; every_s: how often the page is to be
    fetched.  */
@@ -23,7 +25,14 @@ typedef struct {
 } wm_live_row_t;
 char *wm_live_list (const wm_live_row_t *row, int n, int n_left_out, double every_s, size_t *bytes);
 
-/* Returns its Content-Security-Policy, which admits its own script and style by their hash.  */
-const char *wm_live_policy (void);
+/* The same of what is held of a campaign, a form and a table. now: the status, NULL if none is
+   known; list: one with "held" and "held_files" that is age_s old, NULL while it is read; query: of
+   the request.  */
+char *wm_live_held_page (const json_t *now, const json_t *list, double age_s, const char *base,
+                         const char *query, size_t *bytes);
+
+/* Returns a page's Content-Security-Policy, which admits its own script and style by their hash;
+   has_form: of one that has a form, and no script.  */
+const char *wm_live_policy (bool has_form);
 
 #endif

@@ -112,13 +112,19 @@ static void put_count (FILE *out, const json_t *s, const char *class, const char
     wm_live_number (out, class, (double) n, s ? wm_show_count (n, text) : "&#8211;");
 }
 
-/* Hits that are held, and inputs or batches.  */
-static void put_held (FILE *out, const json_t *s)
+/* Hits that are held, and inputs or batches, with a link to their list.  */
+static void put_held (FILE *out, const wm_live_row_t *row)
 {
     char n[32];
+    const json_t *s = row->campaign->status;
     const int64_t held = wm_ask_int (s, "hits.held"), rows = wm_ask_int (s, "held_total");
-    fprintf (out, "<td class=\"n%s\" data-v=\"%lld\">%s", held || rows ? " bad-text" : "",
-             (long long) (held + rows), s ? wm_show_count (held, n) : "&#8211;");
+    fprintf (out, "<td class=\"n\" data-v=\"%lld\">", (long long) (held + rows));
+    if (held || rows)
+        fprintf (out,
+                 "<a class=\"bad-text\" href=\"/c/%s/held\" aria-label=\"%s: what is held\">%s</a>",
+                 row->name, row->name, wm_show_count (held, n));
+    else
+        fputs (s ? "0" : "&#8211;", out);
     if (rows)
         wm_page_put (out, "small", "and %s %s", wm_show_count (rows, n),
                      rows == 1 ? "input or batch" : "inputs or batches");
@@ -149,7 +155,7 @@ static void put_row (FILE *out, const wm_live_row_t *row)
     put_count (out, s, " more", "hits.done");
     put_now (out, "", rate, is_here ? wm_show_short (rate, a) : NULL, wm_ask_rows_s (s, 30, per_s));
     put_now (out, " more", workers, is_here ? wm_show_short (workers, a) : NULL, "");
-    put_held (out, s);
+    put_held (out, row);
     put_now (out, "", eta_s, is_here && eta_s > 0 ? wm_show_time (eta_s, a) : NULL, "");
     fputs ("</tr>\n", out);
 }
@@ -197,7 +203,7 @@ static void put_finished (FILE *out, const wm_live_row_t *row, int n)
         wm_page_put (out, "td", "%s",
                      *wm_top_did (s, &list[i]->work, did) ? did : "when is not known");
         put_count (out, s, "", "hits.done");
-        put_held (out, s);
+        put_held (out, list[i]);
         put_count (out, s, " more", "inputs.written");
         fputs ("</tr>\n", out);
     }
@@ -216,7 +222,7 @@ char *wm_live_list (const wm_live_row_t *row, int n, int n_left_out, double ever
         n_running += strcmp (wm_top_state (row[i].campaign), "running") == 0;
     snprintf (title, sizeof title, "wiremill: %d campaign%s, %d running", n, n == 1 ? "" : "s",
               n_running);
-    wm_live_head (out, title, "Campaigns", every_s);
+    wm_live_head (out, title, "Campaigns", every_s, true);
     fputs ("</header>\n<main id=\"main\" tabindex=\"-1\">\n", out);
     put_summary (out, row, n);
     put_open (out, row, n);

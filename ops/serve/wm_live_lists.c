@@ -163,7 +163,7 @@ static void put_held_row (FILE *out, const json_t *held)
     fputs ("</tr>\n", out);
 }
 
-void wm_live_held (FILE *out, const json_t *s)
+void wm_live_held (FILE *out, const json_t *s, const char *base)
 {
     size_t i;
     char a[32], b[32], text[64], caption[200];
@@ -188,6 +188,7 @@ void wm_live_held (FILE *out, const json_t *s)
     if (wm_ask_int (s, "hits.held") > listed)
         wm_page_put (out, "p", "Held one by one: %s; wiremill held lists their files.",
                      wm_show_rows (wm_ask_int (s, "hits.held") - listed, wm_ask_rows (s), text));
+    fprintf (out, "<p><a href=\"%s/held\">all that is held, to search and filter</a></p>\n", base);
     wm_live_end (out);
 }
 

@@ -9,8 +9,10 @@
 #include <stdio.h>
 
 /* Writes a page's begin, to behind its heading and the place for what the script reports; and its
-   end. every_s: how often the script asks for it again.  */
-void wm_live_head (FILE *out, const char *title, const char *heading, double every_s);
+   end, of one that has the script. every_s: how often the script, or without one the browser, asks
+   for it again; 0: never.  */
+void wm_live_head (FILE *out, const char *title, const char *heading, double every_s,
+                   bool has_script);
 void wm_live_foot (FILE *out);
 
 /* Begins a section, hidden where there is nothing to show.  */
@@ -39,7 +41,7 @@ typedef struct {
 void wm_live_graph (FILE *out, const wm_live_graph_t *self);
 
 void wm_live_workers (FILE *out, const json_t *s);
-void wm_live_held (FILE *out, const json_t *s);
+void wm_live_held (FILE *out, const json_t *s, const char *base);
 void wm_live_said (FILE *out, const json_t *s);
 void wm_live_inputs (FILE *out, const json_t *s);
 void wm_live_latencies (FILE *out, const wm_history_query_t *past);

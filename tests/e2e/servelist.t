@@ -37,11 +37,11 @@ known () { row live && says '>idle<' && row good && says 'worked|, mean '; }
 ok "their states" until_true 60 known
 summary () { get / && says 'role="status"><strong>4 campaigns</strong>' && says '[^0-9]3 finished' && says '[^0-9]1 idle' && says 'state warn'; }
 ok "... are counted" until_true 60 summary
-names () { get / >"$work/page" && [ "$(grep -o 'href="/c/[^"]*"' "$work/page" | sort | paste -sd ' ')" = 'href="/c/-b--x/" href="/c/good-2/" href="/c/good/" href="/c/live/"' ]; }
+names () { get / >"$work/page" && [ "$(grep -o 'href="/c/[^"]*/"' "$work/page" | sort | paste -sd ' ')" = 'href="/c/-b--x/" href="/c/good-2/" href="/c/good/" href="/c/live/"' ]; }
 ok "each has its own path" names
 text () { row '&lt;b&gt;&quot;x' && ! grep -q '<b>"x' "$work/page"; }
 ok "hostile names are text" text
-held () { row '&lt;b&gt;&quot;x' && says 'bad-text" data-v="1">0<small>and 1 input or batch'; }
+held () { row '&lt;b&gt;&quot;x' && says 'href="/c/-b--x/held"[^>]*>0</a><small>and 1 input or batch'; }
 ok "what is held" held
 # When it was worked on, how fast, how many hits: as `wiremill status` prints them.
 history ()
@@ -59,6 +59,18 @@ files ()
         get /c/live/metrics && says '^wiremill_up\{campaign="[0-9a-f]{32}"\} 1' && get /c/good/metrics && says '^wiremill_up\{campaign="[0-9a-f]{32}"\} 0'
 }
 ok "... its status and metrics" files
+# What is held, in full: as `wiremill held` lists it; by words and by reason.
+rows () { get "/c/-b--x/held$1" && says '<h2 id="list-h">' && [ "$(grep -c '<th scope="row">' "$work/said")" = "$2" ]; } # query, rows
+ok "what is held, read when it is asked for" until_true 60 rows '' 1
+reason=$("$bin/wiremill" held "$all/$hostile" | sed -n 's/^held: .*broken.h5: \(truncated.*\)/\1/p')
+listed () { rows '' 1 && [ "$reason" ] && says '<th scope="row">broken.h5<' && says '<td>all of it</td>' && grep -qF "<td>$reason</td>" "$work/said" && says '<option value="truncated">truncated \(1\)</option>'; }
+ok "... its reason, as wiremill held has it" listed
+sought () { rows '?q=BROKEN&reason=truncated' 1 && rows '?q=it+has%2020000' 1 && rows '?q=no%3csuch' 0 && says 'value="no&lt;such"' && rows '?reason=bad+time' 0 && rows '?page=99&q=%00%ff%' 0; }
+ok "... by words and by reason" sought
+clean () { get /c/good/held && says '<strong>nothing is held</strong>' && ! says '<form'; }
+ok "... nothing of a campaign without" clean
+strict () { curl -s -D "$work/head" -o /dev/null "http://$http/c/-b--x/held" && grep -qi "^content-security-policy: default-src 'none';.*form-action 'self'.*style-src 'sha256-" "$work/head" && ! grep -q script-src "$work/head"; }
+ok "... no script may run there" strict
 nothing () { for path in /c/ /c/none/ /c/live/x /c/live/../good/ /status.json /metrics /c/liv /c/%2e%2e/ /c/live%00/; do code 404 $path || code 400 $path || return 1; done; }
 ok "nothing else is there" nothing
 ready () { code 200 /health/ready && says '^live: the broker answers$' && says '^good: it is finished$'; }
@@ -77,6 +89,17 @@ true !document.querySelector('a[href="/c/live/"]').click()
 until document.querySelector('h1').textContent == 'live'
 true document.title = 'before'
 until document.title.startsWith('live: idle')
+audit
+load c/-b--x/held
+until document.querySelectorAll('tbody tr').length == 1
+fit
+audit
+true document.querySelector('input').value = 'BROK'
+true !document.querySelector('form button').click()
+until location.search.includes('q=BROK') && document.querySelectorAll('tbody tr').length == 1
+true document.querySelector('input').value == 'BROK'
+size 360 800 dark
+fit
 audit
 quiet
 STEPS

@@ -39,6 +39,77 @@ static void has (const char *page, const char *text)
 #define BROKER                                                                                     \
     "\"endpoint\":\"tcp://h:1\",\"dir\":\"/d/<i>.wiremill\",\"campaign\":{\"state\":\"running\"}"
 
+static char *held_of (const json_t *list, const char *query)
+{
+    size_t bytes;
+    char *text = wm_live_held_page (list, list, 3, "/c/x", query, &bytes);
+    assert_int_equal (bytes, strlen (text));
+    return text;
+}
+
+static size_t rows_of (const char *page)
+{
+    size_t n = 0;
+    for (; (page = strstr (page, "<tr><th scope=\"row\">")); page++)
+        n++;
+    return n;
+}
+
+/* 450 inputs, a batch, and hits of a file: pages of 200 rows, words, reasons.  */
+static void test_held (void **state)
+{
+    (void) state;
+    json_t *list = json_loads ("{\"dir\":\"/d/o.wiremill\",\"held_total\":460,\"hits\":"
+                               "{\"held\":7},\"held\":[],\"held_files_left_out\":5,\"held_files\":"
+                               "[{\"path\":\"/in/\\\"<b>.h5\",\"state\":\"written\",\"output\":"
+                               "\"b.scores.h5\",\"held\":7,\"reasons\":{\"bad time\":4,"
+                               "\"bad wire\":3}},{\"path\":\"/in/open.h5\",\"state\":\"open\","
+                               "\"held\":2}]}",
+                               0, NULL);
+    json_t *held = json_object_get (list, "held");
+    for (int i = 0; i < 450; i++) {
+        char path[32];
+        snprintf (path, sizeof path, "/in/%03d.h5", i);
+        json_array_append_new (held, json_pack ("{s:s, s:s, s:s}", "state", "input", "path", path,
+                                                "reason", "truncated: it has 3 bytes"));
+    }
+    json_array_append_new (held,
+                           json_pack ("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:s}", "state", "batch",
+                                      "path", "/in/b.h5", "run", 1, "subrun", 2, "event", 3,
+                                      "batch", 4, "hits", 64, "reason", "<i>: x"));
+    char *page = held_of (list, "");
+    assert_int_equal (rows_of (page), 200);
+    has (page, "<caption>1 to 200 of 454 rows</caption>");
+    has (page, "<option value=\"truncated\">truncated (450)</option>");
+    has (page, "<option value=\"&lt;i&gt;\">");
+    has (page, "<a href=\"?q=&amp;reason=&amp;page=2\">next page</a>");
+    has (page, "Not in the list: 9 inputs or batches.");
+    has (page, "Not in the list: the hits of 5 files.");
+    assert_null (strstr (page, "previous page"));
+    free (page);
+    page = held_of (list, "page=3");
+    assert_int_equal (rows_of (page), 54);
+    has (page,
+         "event 1:2:3, batch 4</td>\n<td class=\"n\" data-v=\"64\">64</td><td>&lt;i&gt;: x</td>");
+    has (page, "data-v=\"4\">4</td><td>bad time<small>named in the table &quot;held&quot; of b.sc");
+    has (page, "data-v=\"2\">2</td><td>known when its output is written</td>");
+    has (page, "page=2\">previous page");
+    assert_null (strstr (page, "next page"));
+    free (page);
+    page = held_of (list, "reason=bad+wire&q=%22%3CB");
+    assert_int_equal (rows_of (page), 1);
+    has (page, "<option value=\"bad wire\" selected>");
+    has (page, "value=\"&quot;&lt;B\">");
+    free (page);
+    page = held_of (list, "q=/in/0&reason=truncated&page=9"); /* beyond the last */
+    assert_int_equal (rows_of (page), 100);
+    free (page);
+    page = held_of (list, "q=h5&xq=1&page=1");
+    has (page, "?q=h5&amp;reason=&amp;page=2");
+    free (page);
+    json_decref (list);
+}
+
 static void test_workers (void **state)
 {
     (void) state;
@@ -291,10 +362,10 @@ static void test_first_minute (void **state)
 static void test_policy (void **state)
 {
     (void) state;
-    const char *policy = wm_live_policy ();
+    const char *policy = wm_live_policy (false);
     has (policy, "default-src 'none'");
     has (policy, "script-src 'sha256-");
-    assert_true (strlen (policy) < 390 && policy == wm_live_policy ());
+    assert_true (strlen (policy) < 390 && policy == wm_live_policy (false));
 }
 
 static void test_throttle (void **state)
@@ -380,9 +451,10 @@ static void test_password (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_workers),  cmocka_unit_test (test_lists),
-        cmocka_unit_test (test_nothing),  cmocka_unit_test (test_history),
-        cmocka_unit_test (test_folded),   cmocka_unit_test (test_first_minute),
+        cmocka_unit_test (test_held),     cmocka_unit_test (test_workers),
+        cmocka_unit_test (test_lists),    cmocka_unit_test (test_nothing),
+        cmocka_unit_test (test_history),  cmocka_unit_test (test_folded),
+        cmocka_unit_test (test_first_minute),
         cmocka_unit_test (test_policy),   cmocka_unit_test (test_password),
         cmocka_unit_test (test_throttle),
     };

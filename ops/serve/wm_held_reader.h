@@ -1,0 +1,31 @@
+/* wm_held_reader.h - reads what is held of the campaigns that somebody looks at, as `wiremill held`
+   does, from a thread of its own: it asks the broker, and reads outputs.
+
+   However many requests come, a campaign is read once in HELD_EVERY_MS. Lists of the last few
+   campaigns are kept, each of at most WM_HELD_ROWS_MAX inputs and as many files. Thread: the
+   server's, beside the thread inside.  */
+#ifndef WM_HELD_READER_H
+#define WM_HELD_READER_H
+
+#include "ops/serve/wm_served.h"
+
+#include <jansson.h>
+
+#define WM_HELD_ROWS_MAX 1000
+
+typedef struct wm_held_reader wm_held_reader_t;
+
+/* NULL: no thread.  */
+wm_held_reader_t *wm_held_reader_new (void);
+
+/* Lends the status of a campaign with all that is held in its "held" and "held_files"; NULL: it is
+   being read. One that is too old is read again, with what `status` has. *age_s: since it was read.
+   The thread learns nothing new until it is taken back.  */
+const json_t *wm_held_reader_lend (wm_held_reader_t *self, const wm_served_t *one,
+                                   const json_t *status, double *age_s);
+void wm_held_reader_take_back (wm_held_reader_t *self);
+
+/* Ends the thread, for which it waits at most ms. One that is still busy keeps what it has.  */
+void wm_held_reader_end (wm_held_reader_t *self, int64_t ms);
+
+#endif
