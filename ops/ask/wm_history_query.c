@@ -89,7 +89,7 @@ static wm_history_query_row_t row_of (const json_t *columns, const json_t *value
     return row;
 }
 
-/* false: it is none that this release knows.  */
+/* false: this release does not know its kind.  */
 static bool mark_of (const json_t *one, wm_history_query_mark_t *mark)
 {
     const wm_mark_kind_t kind = wm_mark_of (wm_ask_text (one, "kind"));

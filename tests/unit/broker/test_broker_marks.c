@@ -253,7 +253,7 @@ static void deleted_ledger (void **state)
     assert_string_equal (marks (), "");
 }
 
-/* All pages together have each mark, those between rows too, and are no longer than they may be.  */
+/* All pages together have each mark, those between rows too; none is too long.  */
 static void pages (void **state)
 {
     (void) state;
