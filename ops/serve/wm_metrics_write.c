@@ -8,7 +8,7 @@
 /* ---- counters that the ledger keeps ---------------------------------------------------------- */
 
 /* What was shown last, by name and labels; of a process. What does not fit is shown as it is.  */
-#define KEPT_MAX 128
+#define KEPT_MAX 2048 /* 64 campaigns have less than this */
 static struct {
     char *key;
     double value;

@@ -142,7 +142,8 @@ pid_t wm_process_start (const wm_process_t *self)
 {
     const pid_t parent = getpid ();
     sigset_t all, before;
-    fflush (NULL); /* what was printed comes before what the child prints */
+    fflush (stdout); /* what was printed comes before what the child prints; of all streams it */
+    fflush (stderr); /* would wait for threads that read one, and with it whoever opens another */
     sigfillset (&all);
     sigprocmask (SIG_SETMASK, &all, &before);
     const pid_t pid = fork ();
