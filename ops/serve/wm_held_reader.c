@@ -95,7 +95,7 @@ wm_held_reader_t *wm_held_reader_new (void)
     return NULL;
 }
 
-/* The place of a campaign, or that of the one whose list nobody has asked for the longest.  */
+/* The place of a campaign, or that of the one whose list was asked for longest ago.  */
 static slot_t *place_of (wm_held_reader_t *self, const wm_served_t *one)
 {
     slot_t *oldest = self->slot;

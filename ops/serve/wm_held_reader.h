@@ -1,4 +1,4 @@
-/* wm_held_reader.h - reads what is held of the campaigns that somebody looks at, as `wiremill held`
+/* wm_held_reader.h - reads what is held of the campaigns whose pages are open, as `wiremill held`
    does, from a thread of its own: it asks the broker, and reads outputs.
 
    However many requests come, a campaign is read once in HELD_EVERY_MS. Lists of the last few
