@@ -22,9 +22,9 @@
    CPUs without fused multiply-adds, with bits of its own. 16 bits means that the roots' values and
    weights are stored so; the convolutions, and all behind the roots, are in fp32 everywhere.
 
-   Bits: per cell and row of positions one partial sum in fp32, positions and filters ascending,
-   then the rows added in order (AMX: a sum per panel, added in order). Nothing in that order knows
-   of blocks, threads or batches; the width of a panel is fixed by the kernel.
+   Bits: strict fp32 follows the contract in kernels/README.md (AMX: a sum per panel, added in
+   order). Nothing in that order knows of blocks, threads or batches; the width of a panel is fixed
+   by the kernel.
 
    Files: wm_sparse.c the engine and its jobs, wm_sparse_open.c and wm_sparse_fold.c what a net
    fixes, wm_sparse_map.c which positions are live, wm_sparse_block.c a block of cells,

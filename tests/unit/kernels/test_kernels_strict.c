@@ -1,0 +1,114 @@
+/* test_kernels_strict.c - strict fp32 is a contract: engines that claim it have the bits of the
+   arithmetic in kernels/README.md, and that arithmetic has those of kernels_strict.txt.  */
+#include "tests/proof.h"
+#include "tests/unit/sparse_net.h"
+#include "tests/unit/strict_arithmetic.h"
+
+#define BITS "tests/unit/kernels/kernels_strict.txt"
+enum { HITS = 12 };
+
+/* What an engine scores; an engine is held to the contract by one of these.  */
+typedef void (*score_fn) (const void *engine, const wm_net_t *net, const wm_spec_t *spec,
+                          const wm_batch_t *batch, float *scores);
+
+static void score_by_kernel (const void *kernel, const wm_net_t *net, const wm_spec_t *spec,
+                             const wm_batch_t *batch, float *scores)
+{
+    wm_sparse_t *engine = engine_new (net, spec, 2, kernel);
+    result_t result = score_with (engine, batch);
+    memcpy (scores, result.scores, (size_t) result.n * result.n_output * sizeof *scores);
+    result_free (&result);
+    wm_sparse_destroy (&engine);
+}
+
+static void score_by_contract (const void *none, const wm_net_t *net, const wm_spec_t *spec,
+                               const wm_batch_t *batch, float *scores)
+{
+    (void) none;
+    const float zero = wm_spec_zero (spec);
+    const size_t each = (size_t) net->height * net->width;
+    float *patch = calloc (each, sizeof *patch);
+    for (uint32_t i = 0; i < batch->n_hit; i++) {
+        wm_image_patch_reference (spec, batch, i, patch);
+        strict_scores (net, zero, patch, scores + (size_t) i * n_output_of (net));
+    }
+    free (patch);
+}
+
+/* Every shape of net, on planes of each kind, compared with `want` (shape, fill, hit, output).  */
+static void hold_to_contract (const char *name, score_fn score, const void *engine)
+{
+    for (uint32_t s = 0; s < SHAPES; s++)
+        for (fill_t fill = EMPTY; fill <= NOISE; fill++) {
+            seed = 100 + s;
+            wm_net_t net = net_new (&shapes[s]);
+            const wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
+            wm_batch_t batch = plane_new (&spec, 30, 75, fill == EMPTY ? 1 : HITS, fill);
+            float want[HITS * 9], got[HITS * 9];
+            const uint32_t n = batch.n_hit * n_output_of (&net);
+            score_by_contract (NULL, &net, &spec, &batch, want);
+            score (engine, &net, &spec, &batch, got);
+            for (uint32_t i = 0; i < n; i++)
+                if (memcmp (&want[i], &got[i], sizeof *want))
+                    fail_msg ("%s, shape %u, fill %d, score %u: %a, the contract has %a", name, s,
+                              (int) fill, i, (double) got[i], (double) want[i]);
+            plane_free (&batch);
+            net_free (&net);
+        }
+}
+
+static void engines_keep_the_contract (void **state)
+{
+    (void) state;
+    const wm_sparse_kernel_t *kernel;
+    uint32_t n = 0;
+    for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
+        if (wm_sparse_kernel_is_strict (kernel)) {
+            hold_to_contract (kernel->isa, score_by_kernel, kernel);
+            print_message ("%s\n", kernel->isa);
+            n++;
+        }
+    assert_true (n > 0);
+}
+
+/* A line: shape, fill, and the scores of the first hits as the bits of a float. The file was
+   written once; a different line means that old and new outputs of campaigns differ.  */
+static void the_contract_has_its_bits (void **state)
+{
+    (void) state;
+    FILE *file = fopen (BITS, "r");
+    assert_non_null (file);
+    char line[512], made[512];
+    for (uint32_t s = 0; s < SHAPES; s++)
+        for (fill_t fill = TRACKS; fill <= NOISE; fill++) {
+            seed = 100 + s;
+            wm_net_t net = net_new (&shapes[s]);
+            const wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
+            wm_batch_t batch = plane_new (&spec, 30, 75, 3, fill);
+            float scores[3 * 9];
+            const uint32_t n = batch.n_hit * n_output_of (&net);
+            score_by_contract (NULL, &net, &spec, &batch, scores);
+            int length = snprintf (made, sizeof made, "%u %d", s, (int) fill);
+            for (uint32_t i = 0; i < n; i++) {
+                uint32_t raw;
+                memcpy (&raw, &scores[i], sizeof raw);
+                length += snprintf (made + length, sizeof made - (size_t) length, " %08x", raw);
+            }
+            assert_non_null (fgets (line, sizeof line, file));
+            line[strcspn (line, "\n")] = 0;
+            assert_string_equal (made, line);
+            plane_free (&batch);
+            net_free (&net);
+        }
+    assert_null (fgets (line, sizeof line, file));
+    fclose (file);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (engines_keep_the_contract),
+        cmocka_unit_test (the_contract_has_its_bits),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
