@@ -33,7 +33,13 @@ ROOMS := schema kernels broker producer gpuworker ops
 APART_kernels  := openvino onnxruntime cuda cudnn gpu
 APART_producer := net serving gateway
 APART_ops      := lib bundle
-sources = $(filter-out %/main.c $(APART_$(1):%=$(1)/%/%.c),$(wildcard $(1)/*.c $(1)/*/*.c))
+# Code for one instruction set lies in files that are named after it; which kernel runs is chosen at run time.
+MACHINE  := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ISA_FILES_x86_64  := avx2 avxvnni avx512 vnni bf16 amx
+ISA_FILES_aarch64 := neon
+FOREIGN := $(foreach m,$(filter-out $(MACHINE),x86_64 aarch64),$(ISA_FILES_$(m):%=kernels/sparse/wm_sparse_%.c) \
+    $(ISA_FILES_$(m):%=kernels/sparse/wm_sparse_int16_%.c))
+sources = $(filter-out %/main.c $(APART_$(1):%=$(1)/%/%.c) $(FOREIGN),$(wildcard $(1)/*.c $(1)/*/*.c))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
 library = $(B)/lib/lib$(1).$(if $(SHARED),so,a)
 # With SHARED=1 a changed file needs no test to be linked again (tests/mutants.py).
@@ -121,7 +127,6 @@ $(B)/bin/wiremill-gateway: $(B)/obj/producer/gateway/main.o $(call libs,gateway)
 	$(call step,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS) $< $(call links,gateway) -o $@
 
-# Code for one instruction set lies in files that are named after it; which kernel runs is chosen at run time.
 # Nothing reads floating-point exception flags. Without them gcc turns loops that select into vectors.
 $(B)/obj/kernels/sparse/wm_sparse_%.o: MATH := -fno-trapping-math
 ISA_AVX2   := -mavx2 -mfma

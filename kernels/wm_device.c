@@ -207,7 +207,7 @@ void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
         n += (size_t) snprintf (name + n, 64 - n, "%s%s", n ? "," : "", isa);
     }
     if (!*name)
-        snprintf (name, 64, "x86-64");
+        snprintf (name, 64, WM_MACHINE);
 }
 
 double wm_device_off (double score, double right)

@@ -107,7 +107,8 @@ void wm_device_destroy (wm_device_t **self_p);
 
 /* Returns the signature (lent), ENGINE/INSTRUCTION SET/ARITHMETIC/VERSION: "sparse/amx/bf16/v1".
    Results of one signature are equal bit for bit, whatever the number of threads. Strict fp32 of
-   the family is one arithmetic on every x86-64, so that its signature names no instruction set.  */
+   the family is one arithmetic on every CPU (README.md), so that its signature names no instruction
+   set.  */
 const char *wm_device_signature (const wm_device_t *self);
 #define WM_SIGNATURE_FP32 "sparse/fma/fp32/v1"
 
@@ -128,8 +129,14 @@ void wm_device_strict_isa (const char *isa, char strict[32]);
    bits.  */
 void wm_device_recall (const char *signature, const char *precision, wm_candidate_t *candidate);
 
+#if defined __aarch64__
+#define WM_MACHINE "aarch64"
+#else
+#define WM_MACHINE "x86-64"
+#endif
+
 /* Fills in the class of this machine, as far as scores can differ: a campaign pins one signature to
-   each class. "x86-64" for strict fp32 of the family; the instruction sets that split and fast may
+   each class. "x86-64" or "aarch64" for strict fp32 of the family; the instruction sets that split and fast may
    take (of those that --isa leaves); OpenVINO's for general models; a GPU's name. signature: of an
    open device of config's engine; on a CPU of any device that scores the model.  */
 void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,

@@ -12,9 +12,9 @@
 /* Where a driver lies that the loader does not look for: that of wiremill's bundle knows nothing of
    the host's folders.  */
 static const char *const places[] = {
-    "/usr/lib/x86_64-linux-gnu", "/usr/lib64",
-    "/usr/lib/wsl/lib",          "/usr/local/nvidia/lib64",
-    "/run/opengl-driver/lib",    "/.singularity.d/libs",
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
+    "/usr/lib/wsl/lib",          "/usr/local/nvidia/lib64",    "/run/opengl-driver/lib",
+    "/.singularity.d/libs",
 };
 
 typedef struct {

@@ -125,7 +125,7 @@ static void check_kernels (void)
             snprintf (to, 48, "%s%s/%s", to == taken[p] ? "" : ", ", rule.isa, rule.arithmetic);
         }
     }
-    report (GOOD, "fp32", "%s: the same bits on every x86-64", taken[0]);
+    report (GOOD, "fp32", "%s: the same bits on every CPU", taken[0]);
     report (GOOD, "split", "%s%s: the first that is exact enough", taken[1], more[1]);
     report (GOOD, "fast", "%s%s: likewise", taken[2], more[2]);
     char missing[256] = "";

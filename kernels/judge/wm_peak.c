@@ -3,7 +3,12 @@
 #include "kernels/judge/wm_peak.h"
 #include "kernels/sparse/wm_sparse_tiles.h"
 
+#if defined __x86_64__
 #include <immintrin.h>
+#define VECTOR "v" /* asm's letter of a vector register */
+#else
+#define VECTOR "w"
+#endif
 #include <stdint.h>
 #include <time.h>
 
@@ -26,16 +31,28 @@ static double cpu_seconds (void)
         typedef float vec __attribute__ ((vector_size (bytes)));                                   \
         vec sum[CHAINS] = { { 0 } }, x = { 0 }, y = { 0 }; /* hidden from the compiler: */         \
         for (int i = 0; i < CHAINS; i++)                                                           \
-            __asm__ volatile("" : "+v"(sum[i]), "+v"(x), "+v"(y));                                 \
+            __asm__ volatile("" : "+" VECTOR (sum[i]), "+" VECTOR (x), "+" VECTOR (y));            \
         const double start = cpu_seconds ();                                                       \
         for (long r = 0; r < ROUNDS; r++) {                                                        \
             _Pragma ("GCC unroll 12") for (int i = 0; i < CHAINS; i++) STEP (sum[i], x, y);        \
         }                                                                                          \
         for (int i = 0; i < CHAINS; i++)                                                           \
-            __asm__ volatile("" ::"v"(sum[i]));                                                    \
+            __asm__ volatile("" ::VECTOR (sum[i]));                                                \
         return 2e-9 * CHAINS * (flops) * (double) ROUNDS / (cpu_seconds () - start);               \
     }
+
+static double best_of (double (*measure) (void))
+{
+    double best = 0;
+    for (int i = 0; i < TRIES; i++) {
+        const double once = measure ();
+        best = once > best ? once : best;
+    }
+    return best;
+}
+
 #define FMA(sum, x, y) (sum) = (sum) * (x) + (y)
+#if defined __x86_64__
 #define DOT_BF16(sum, x, y)                                                                        \
     (sum) = (vec) _mm512_dpbf16_ps ((__m512) (sum), (__m512bh) (x), (__m512bh) (y))
 #define DOT_INT16(sum, x, y)                                                                       \
@@ -71,16 +88,6 @@ static double peak_amx (void)
     return 2e-9 * 4 * TILE_MADDS * (double) ROUNDS / took;
 }
 
-static double best_of (double (*measure) (void))
-{
-    double best = 0;
-    for (int i = 0; i < TRIES; i++) {
-        const double once = measure ();
-        best = once > best ? once : best;
-    }
-    return best;
-}
-
 double wm_peak_gflops (wm_peak_t what)
 {
     if (what == WM_PEAK_FP32)
@@ -93,3 +100,11 @@ double wm_peak_gflops (wm_peak_t what)
     const double vnni = __builtin_cpu_supports ("avx512vnni") ? best_of (peak_vnni) : 0;
     return bf16 > vnni ? bf16 : vnni;
 }
+#else
+PEAK (peak_neon, "+simd", 16, 4, FMA)
+
+double wm_peak_gflops (wm_peak_t what)
+{
+    return what == WM_PEAK_FP32 ? best_of (peak_neon) : 0;
+}
+#endif

@@ -79,6 +79,7 @@ static wm_fault_t read_model (engine_t *self, wm_error_t *error)
 /* The widest instructions, which decide the kernels of ONNX Runtime, and so the bits.  */
 static const char *instruction_set (void)
 {
+#if defined __x86_64__
     __builtin_cpu_init ();
     return __builtin_cpu_supports ("amx-int8")     ? "amx"
            : __builtin_cpu_supports ("avx512vnni") ? "avx512-vnni"
@@ -86,6 +87,9 @@ static const char *instruction_set (void)
            : __builtin_cpu_supports ("avxvnni")    ? "avx-vnni"
            : __builtin_cpu_supports ("avx2")       ? "avx2"
                                                    : "sse";
+#else
+    return "neon";
+#endif
 }
 
 static void engine_close (void *engine)

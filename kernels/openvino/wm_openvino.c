@@ -165,12 +165,16 @@ static wm_fault_t pin (engine_t *self, wm_error_t *error)
 /* Widest instruction set: it decides which kernels OpenVINO takes, and so the bits.  */
 static const char *instruction_set (void)
 {
+#if defined __x86_64__
     __builtin_cpu_init ();
     if (__builtin_cpu_supports ("amx-tile"))
         return "amx";
     if (__builtin_cpu_supports ("avx512f"))
         return "avx512";
     return __builtin_cpu_supports ("avx2") ? "avx2" : "sse";
+#else
+    return "neon";
+#endif
 }
 
 static void sign (const wm_device_config_t *config, char signature[64])

@@ -17,7 +17,7 @@
    thread carries through all positions together; a ROOT is a dense layer on the convolution. A
    PANEL is the positions, side by side, that a kernel takes together: 1, 2 or 4.
 
-   Kernels: strict fp32 in AVX-512, AVX2 and C, with the same bits; bf16 and 16-bit integers where
+   Kernels: strict fp32 in AVX-512, AVX2, NEON and C, with the same bits; bf16 and 16-bit integers where
    AVX-512 has them, integers also in AVX-VNNI and AVX2; bf16 and bf16x3 on AMX; sse2 is fp32 for
    CPUs without fused multiply-adds, with bits of its own. 16 bits means that the roots' values and
    weights are stored so; the convolutions, and all behind the roots, are in fp32 everywhere.
@@ -218,7 +218,7 @@ typedef struct {
 extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_sse2, wm_sparse_kernel_avx2,
     wm_sparse_kernel_avx512, wm_sparse_kernel_avx512_bf16, wm_sparse_kernel_amx_bf16,
     wm_sparse_kernel_amx_bf16x3, wm_sparse_kernel_avx2_int16, wm_sparse_kernel_avx_vnni_int16,
-    wm_sparse_kernel_avx512_vnni_int16;
+    wm_sparse_kernel_avx512_vnni_int16, wm_sparse_kernel_neon;
 
 /* The i-th kernel this machine can run, the fastest first; NULL: there are no more.  */
 const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i);
@@ -228,7 +228,7 @@ const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i);
    set before main () (tests/standin/wm_sparse_amx_twin.c). Not thread-safe.  */
 void wm_sparse_kernel_add (const wm_sparse_kernel_t *kernel);
 
-/* Whether it is one of the three that compute strict fp32, with the same bits: AVX-512, AVX2,
+/* Whether it is one of those that compute strict fp32, with the same bits: AVX-512, AVX2, NEON,
    C.  */
 bool wm_sparse_kernel_is_strict (const wm_sparse_kernel_t *kernel);
 

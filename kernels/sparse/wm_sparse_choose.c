@@ -5,7 +5,7 @@
    (kernels/judge/wm_trial.h), else the next. So a machine takes the same kernel at every start,
    whatever else it is doing, and machines of one kind take the same. The order was measured with
    `wiremill bench`, which reports where a machine disagrees with it. fp32 is one arithmetic on
-   every x86-64 (STRICT), the rows differ in speed only.
+   every x86-64 and AArch64 (STRICT), the rows differ in speed only.
 
    A kernel computes a small test before it is used, and is refused if a result is wrong.  */
 #include "kernels/sparse/wm_sparse.h"
@@ -82,6 +82,8 @@ static const row_t table[] = {
     { &wm_sparse_kernel_avx_vnni_int16,    &wm_sparse_kernel_avx2,    has_avx_vnni,    FAST },
     { &wm_sparse_kernel_avx2_int16,        &wm_sparse_kernel_avx2,    has_avx2,        FAST },
     { &wm_sparse_kernel_avx2,              &wm_sparse_kernel_avx2,    has_avx2,        ANY },
+#elif defined __aarch64__
+    { &wm_sparse_kernel_neon,              &wm_sparse_kernel_neon,    has_portable,    ANY },
 #endif
     { &wm_sparse_kernel_c,                 &wm_sparse_kernel_c,       has_portable,    ANY },
     { &wm_sparse_kernel_sse2,              &wm_sparse_kernel_c,       has_portable,    0 },
@@ -352,7 +354,7 @@ uint32_t wm_sparse_kernel_rank (const char *precision, const char *isa,
     if (n == 0)
         wm_fault (error, WM_EHOST,
                   "instruction set '%.64s': not what this CPU can run in %s; amx, avx512-vnni, "
-                  "avx512, avx-vnni, avx2, c and sse2 are known, also as avx512/bf16 "
+                  "avx512, avx-vnni, avx2, neon, c and sse2 are known, also as avx512/bf16 "
                   "with bf16, bf16x3, int16 or fp32; leave out --isa (and WM_ISA) for the best",
                   isa ? isa : "", precision);
     return n;

@@ -11,7 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#if defined __aarch64__
+#define LOADER "ld-linux-aarch64.so.1"
+#else
 #define LOADER "ld-linux-x86-64.so.2"
+#endif
 #define BEFORE 7 /* words before those that were typed */
 
 static int fail (const char *what)

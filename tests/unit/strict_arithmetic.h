@@ -11,6 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of one rounding; not inline, because gcc 12 for AArch64 fails on a loop with it.  */
+static __attribute__ ((noinline)) float strict_fma (float a, float b, float c)
+{
+    return fmaf (a, b, c);
+}
+
 /* ---- step 6: activations, in binary64 -------------------------------------------------------- */
 
 static inline double strict_exp (double x)
@@ -125,7 +131,7 @@ static inline strict_layer_t strict_convolve (const wm_conv_t *conv, const stric
         for (uint32_t f = 0; f < conv->c_out; f++) {
             float sum = conv->bias[f];
             for (uint32_t i = 0; i < taps; i++)
-                sum = fmaf (in->value[(corner + i / row * in->cols) * in->n + i % row],
+                sum = strict_fma (in->value[(corner + i / row * in->cols) * in->n + i % row],
                             conv->weight[(size_t) i * conv->c_out + f], sum);
             out.value[(size_t) p * out.n + f] =
                 out.is_live[p] ? (float) strict_act (conv->act, (double) conv->bend, (double) sum)
@@ -146,21 +152,19 @@ static inline float strict_root (const wm_net_t *net, const wm_dense_t *dense, u
     float total = 0, row = 0;
     for (uint32_t p = 0; p < in->rows * in->cols; p++) {
         double base = 0; /* W (r - c): what a live position has not, if r is 0 */
-        bool is_shifted = false;
         for (uint32_t f = 0; f < in->n; f++) {
             const double w = (double) dense->weight[((size_t) p * in->n + f) * dense->n_out + o];
-            const double c = (double) in->constant[f];
+            const double c = (double) in->constant[f], r = is_relu ? 0 : c;
             inactive += c * w;
-            base -= is_relu ? c * w : 0;
-            is_shifted |= is_relu && in->constant[f] != 0;
+            base += (r - c) * w;
         }
-        if (in->is_live[p] && is_shifted)
+        if (in->is_live[p]) /* 0 changes no bit of a sum that began at +0 */
             row += (float) base;
         for (uint32_t f = 0; f < in->n && in->is_live[p]; f++) {
             const float value = in->value[(size_t) p * in->n + f],
                         v = is_relu ? value : value - in->constant[f];
             if (v != 0)
-                row = fmaf (v, dense->weight[((size_t) p * in->n + f) * dense->n_out + o], row);
+                row = strict_fma (v, dense->weight[((size_t) p * in->n + f) * dense->n_out + o], row);
         }
         if ((p + 1) % in->cols == 0)
             total += row, row = 0;
@@ -178,7 +182,8 @@ static inline void strict_scores (const wm_net_t *net, float zero, const float *
     for (uint32_t i = 0; i < net->channel; i++)
         layer.constant[i] = zero;
     for (uint32_t i = 0; i < pixels * net->channel; i++)
-        layer.is_live[i / net->channel] |= memcmp (&patch[i], &zero, sizeof zero) != 0;
+        if (memcmp (&patch[i], &zero, sizeof zero))
+            layer.is_live[i / net->channel] = true;
     for (uint32_t i = 0; i < net->n_conv; i++) {
         strict_layer_t next = strict_convolve (&net->conv[i], &layer);
         strict_layer_free (&layer);
@@ -191,7 +196,7 @@ static inline void strict_scores (const wm_net_t *net, float zero, const float *
         for (uint32_t o = 0; o < dense->n_out; o++) {
             float sum = dense->parent < 0 ? strict_root (net, dense, o, &layer) : dense->bias[o];
             for (uint32_t k = 0; dense->parent >= 0 && k < dense->n_in; k++)
-                sum = fmaf (out[dense->parent][k], dense->weight[(size_t) k * dense->n_out + o],
+                sum = strict_fma (out[dense->parent][k], dense->weight[(size_t) k * dense->n_out + o],
                             sum);
             out[i][o] = dense->act == WM_ACT_SOFTMAX
                             ? sum
