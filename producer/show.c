@@ -79,6 +79,8 @@ const wm_verb_t wm_verb_show = {
             "synthetic. A page (FILE.html) is interactive: zoom, scores of a hit, a threshold.\n"
             "Of an output with images (result: image) it draws these; a page has the charge\n"
             "below them.\n",
+    .common = "rows from output event events plane tpc cryostat zoom hit worst against score input "
+              "planes channels force",
     .options = options, .run = show_main };
 /* clang-format on */
 
