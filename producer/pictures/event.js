@@ -284,7 +284,7 @@ async function readImage(source, plane, ny) {
   Object.assign(plane, { nx, ny, value: await take(source, "value-" + k, Float32Array) });
   const seen = await take(source, "charge-" + k, Float32Array);
   if (!seen.length) return;
-  const most = Float32Array.from(seen, Math.abs).filter(Boolean).sort().at(-1) || 1, level = new Uint8Array(nx * ny);
+  const most = seen.reduce((all, v) => Math.max(all, Math.abs(v)), 0) || 1, level = new Uint8Array(nx * ny);
   for (let i = 0; i < level.length; i++) level[i] = seen[i] && Math.max(1, Math.round(255 * Math.sqrt(Math.abs(seen[i]) / most)));
   Object.assign(plane, { seen, level, pools: pooled(level, nx, ny), most: Number(most.toPrecision(3)) });
 }

@@ -37,6 +37,8 @@ ok "... and the first event's, though its input is gone" first
 no () { refused "$1" "$2" "$bin/wiremill" show "$work/whole/events.scores.h5" --output "$work/no.svg" "${@:3}"; }
 ok "... no event that is not there" no 2 'has no frame of event 1:0:7' --event 1:0:7
 ok "... no hit" no 2 'which have no hits: leave out --hit, --worst and --against' --hit 1:0:5:3
+one () { refused 2 'a page has one event; name it by --event' "$bin/wiremill" show "$work/whole/events.scores.h5" --output "$work/no.html" --events all; }
+ok "... not several events on a page" one
 ok "... no plane that is not there" no 2 'no such plane; it has 3' --plane 3
 
 # Wire-Cell's frames in, Wire-Cell's frames out.
