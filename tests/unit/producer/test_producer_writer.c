@@ -901,11 +901,75 @@ static void scratch_has_no_name (void **state)
         close (nameless);
 }
 
+/* A file of scratch that cannot be made or filled: codes of these calls; 0: they work.  */
+static int no_tmpfile, no_name, no_blocks;
+
+int open (const char *path, int flags, ...)
+{
+    va_list more;
+    va_start (more, flags);
+    const mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg (more, mode_t) : 0;
+    va_end (more);
+    if (no_tmpfile && (flags & O_TMPFILE) == O_TMPFILE) {
+        errno = no_tmpfile;
+        return -1;
+    }
+    return (int) syscall (SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int mkostemp (char *name, int flags)
+{
+    if (no_name) {
+        errno = no_name;
+        return -1;
+    }
+    memcpy (name + strlen (name) - 6, "abcdef", 6);
+    return open (name, flags | O_RDWR | O_CREAT | O_EXCL, 0600);
+}
+
+int posix_fallocate (int fd, off_t at, off_t bytes)
+{
+    errno = 0;
+    return no_blocks ? no_blocks : ftruncate (fd, at + bytes);
+}
+
+/* A disk without room for scratch is waited for, whichever call finds that; another fault is none
+   to wait for. Where all files have names, this one loses its name at once.  */
+static void scratch_waits_for_room (void **state)
+{
+    (void) state;
+    static const struct {
+        int tmpfile, name, blocks;
+        wm_fault_t fault;
+        const char *text;
+    } list[] = { { 0, 0, ENOSPC, WM_EAGAIN, "disk full: it has no room for 2000000 bytes of scor" },
+                 { 0, 0, EDQUOT, WM_EAGAIN, "disk full: it has no room for 2000000 bytes of scor" },
+                 { 0, 0, EIO, WM_EHOST, "no scratch file of 2000000 bytes: Input/output error" },
+                 { EOPNOTSUPP, ENOSPC, 0, WM_EAGAIN, "no scratch file: No space left on device" },
+                 { EOPNOTSUPP, EACCES, 0, WM_EHOST, "no scratch file: Permission denied" },
+                 { EOPNOTSUPP, 0, 0, WM_OK, NULL } };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        wm_scratch_t scratch;
+        wm_error_t error;
+        no_tmpfile = list[i].tmpfile, no_name = list[i].name, no_blocks = list[i].blocks;
+        const wm_fault_t fault = wm_scratch_open (&scratch, test_folder, 100000, 4, &error);
+        no_tmpfile = no_name = no_blocks = 0;
+        assert_int_equal (fault, list[i].fault);
+        if (fault)
+            assert_non_null (strstr (error.text, list[i].text));
+        assert_int_not_equal (access (test_path (".wiremill-scratch-abcdef"), F_OK), 0);
+        if (!fault)
+            scratch.score[399999] = 1;
+        wm_scratch_close (&scratch);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (rows_come_back),
         cmocka_unit_test (scratch_has_no_name),
+        cmocka_unit_test (scratch_waits_for_room),
         cmocka_unit_test (equal_content_is_equal_bytes),
         cmocka_unit_test (texts_have_their_length),
         cmocka_unit_test (outputs_name_their_origin),
