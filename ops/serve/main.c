@@ -27,6 +27,7 @@
 #include <string.h>
 
 #define NAP_MS 100
+#define EVENT "event/" /* before the name of a page of events */
 #define STALE_ROUNDS 3 /* an answer that is older is no longer the state of now */
 #define HUNG_MS 30000  /* of the main thread, whose rounds take NAP_MS */
 #define LEAVE_MS 1000  /* for the thread that asks; one that waits for a broker ends with us */
@@ -95,12 +96,11 @@ static void take_text (wm_http_answer_t *answer, char *text)
     answer->bytes = text ? strlen (text) : 0;
 }
 
-/* There is no such page.  */
-static void refuse (wm_http_answer_t *answer, const char *text)
+static void refuse (wm_http_answer_t *answer, unsigned code, const char *text)
 {
     take_text (answer, strdup (text));
     answer->type = "text/plain; charset=utf-8";
-    answer->code = 404;
+    answer->code = code;
 }
 
 /* What is known now. An old answer has a note.  */
@@ -172,6 +172,35 @@ static void make_held (const state_t *self, wm_served_t *one, const char *query,
     answer->policy = wm_live_policy (true);
 }
 
+/* A page of events that lies beside an output. It runs as a site of its own, which reads nothing of
+   ours.  */
+static void make_event (const state_t *self, wm_served_t *one, const char *name,
+                        wm_http_answer_t *answer)
+{
+    const char *text;
+    const json_t *now = look (self, one)->status;
+    answer->type = "text/html; charset=utf-8";
+    answer->code =
+        wm_held_reader_page (self->held, *one->folder ? wm_ask_text (now, "campaign.output") : "",
+                             name, &text, &answer->bytes);
+    if (answer->code == 200 && (answer->text = malloc (answer->bytes + 1)))
+        memcpy (answer->text, text, answer->bytes);
+    wm_held_reader_take_back (self->held);
+    answer->policy = "sandbox allow-scripts allow-downloads; default-src 'none'; script-src "
+                     "'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+                     "form-action 'none'; frame-ancestors 'none'";
+    if (answer->code == 202) {
+        answer->code = 200;
+        take_text (answer,
+                   strdup ("<!doctype html>\n<html lang=\"en\"><title>being read</title>"
+                           "<meta http-equiv=\"refresh\" content=\"1\"><p>The page is being "
+                           "read; it loads itself again.</p></html>\n"));
+    } else if (answer->code == 413)
+        refuse (answer, 413, "the page has more than 8 MiB: open its file\n");
+    else if (answer->code == 404)
+        refuse (answer, 404, "not found; the page is /\n");
+}
+
 /* The pages of a campaign, behind "/" or "/c/NAME/".  */
 static const struct {
     const char *name, *type;
@@ -193,7 +222,10 @@ static void make_of (const state_t *self, wm_served_t *one, const char *name, co
             pages_of_one[i].make (self, one, query, answer);
             return;
         }
-    refuse (answer, "not found; the page is /\n");
+    if (one && strncmp (name, EVENT, strlen (EVENT)) == 0)
+        make_event (self, one, name + strlen (EVENT), answer);
+    else
+        refuse (answer, 404, "not found; the page is /\n");
 }
 
 /* The list, ready to be shown; the history of each is lent for a moment.  */
@@ -221,8 +253,9 @@ static void make_top (void *context, const wm_http_request_t *request, wm_http_a
     else if (!request->path[1])
         make_list (self, answer);
     else
-        refuse (answer, "each campaign has its own, beside its page, such as /c/NAME/metrics; the "
-                        "list is /\n");
+        refuse (answer, 404,
+                "each campaign has its own, beside its page, such as /c/NAME/metrics; the "
+                "list is /\n");
 }
 
 /* "/c/NAME/" and the files beside it.  */
@@ -307,6 +340,7 @@ static void make_ready (void *context, const wm_http_request_t *request, wm_http
 static const wm_http_page_t pages[] = {
     { "/", NULL, false, make_top },
     { "/held", NULL, false, make_top },
+    { "/" EVENT "*", NULL, false, make_top },
     { "/status.json", NULL, false, make_top },
     { "/metrics", NULL, false, make_top },
     { "/c/*", NULL, false, make_one },

@@ -5,14 +5,20 @@
 #include "ops/campaign/wm_processes.h"
 #include "schema/wm_limits.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define HELD_EVERY_MS 15000
 #define LISTS 4 /* that are kept */
+#define PAGES 4
 
 typedef struct {
     const wm_served_t *of; /* NULL: free */
@@ -21,14 +27,134 @@ typedef struct {
     int64_t read_ms, asked_ms;
 } slot_t;
 
+/* A page of an event.  */
+typedef struct {
+    char path[PATH_MAX]; /* "": free */
+    char *text;
+    size_t bytes;
+    unsigned code;
+    bool is_due;
+    int64_t asked_ms;
+} page_t;
+
 struct wm_held_reader {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t due;
     bool stops; /* under the mutex, as the slots */
     slot_t slot[LISTS];
+    page_t page[PAGES];
     atomic_bool done;
 };
+
+/* ---- pages of events ------------------------------------------------------------------------- */
+
+/* Names the output that a page lies beside; false: no output has such a page.  */
+static bool output_of (const char *page, char output[PATH_MAX])
+{
+    static const char end[] = ".html";
+    const size_t n = strlen (page), bare = n > sizeof end - 1 ? n - (sizeof end - 1) : 0;
+    return bare && strcmp (page + bare, end) == 0 &&
+           snprintf (output, PATH_MAX, "%.*s.scores.h5", (int) bare, page) < PATH_MAX;
+}
+
+/* Notes which files have a page.  */
+static void add_pages (json_t *status)
+{
+    static const char end[] = ".scores.h5";
+    const char *folder = wm_ask_text (status, "campaign.output");
+    json_t *file, *files = json_object_get (status, "held_files");
+    size_t i;
+    json_array_foreach (files, i, file)
+    {
+        char path[PATH_MAX];
+        const char *output = wm_ask_text (file, "output");
+        const size_t n = strlen (output), bare = n > sizeof end - 1 ? n - (sizeof end - 1) : 0;
+        if (bare && strcmp (output + bare, end) == 0 && !strchr (output, '/') &&
+            snprintf (path, sizeof path, "%s/%.*s.html", folder, (int) bare, output) < PATH_MAX &&
+            access (path, R_OK) == 0)
+            json_object_set_new (file, "page", json_string (path + strlen (folder) + 1));
+    }
+}
+
+/* Reads a file that is no link, no device and not too long. NULL: *code explains.  */
+static char *read_page (const char *path, size_t *bytes, unsigned *code)
+{
+    char output[PATH_MAX], *text = NULL;
+    struct stat st;
+    size_t n = 0;
+    const int fd = output_of (path, output) && access (output, F_OK) == 0
+                       ? open (path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                       : -1;
+    *code = fd < 0 || fstat (fd, &st) || !S_ISREG (st.st_mode) ? 404
+            : (uint64_t) st.st_size > WM_EVENT_PAGE_BYTES_MAX  ? 413
+                                                               : 200;
+    if (*code == 200 && !(text = malloc ((size_t) st.st_size + 1)))
+        *code = 404;
+    for (ssize_t more = 1; text && more > 0 && n < (size_t) st.st_size; n += (size_t) more)
+        if ((more = read (fd, text + n, (size_t) st.st_size - n)) <= 0)
+            break;
+    if (fd >= 0)
+        close (fd);
+    *bytes = n;
+    return text;
+}
+
+/* With the lock, which is free meanwhile.  */
+static void read_due (wm_held_reader_t *self, page_t *page)
+{
+    char path[PATH_MAX];
+    size_t bytes;
+    unsigned code;
+    strcpy (path, page->path);
+    page->is_due = false;
+    pthread_mutex_unlock (&self->mutex);
+    char *text = read_page (path, &bytes, &code);
+    pthread_mutex_lock (&self->mutex);
+    if (strcmp (page->path, path) == 0) {
+        free (page->text);
+        page->text = text;
+        page->bytes = bytes;
+        page->code = code;
+    } else /* another page has its place */
+        free (text);
+}
+
+unsigned wm_held_reader_page (wm_held_reader_t *self, const char *folder, const char *name,
+                              const char **text, size_t *bytes)
+{
+    char path[PATH_MAX], output[PATH_MAX];
+    page_t *page = self->page;
+    *text = NULL;
+    *bytes = 0;
+    pthread_mutex_lock (&self->mutex);
+    if (!*folder || *name == '.' || strchr (name, '/') || !output_of (name, output) ||
+        snprintf (path, sizeof path, "%s/%s", folder, name) >= PATH_MAX)
+        return 404;
+    for (page_t *at = self->page; at < &self->page[PAGES]; at++) {
+        const bool is_it = strcmp (at->path, path) == 0;
+        if (is_it || at->asked_ms < page->asked_ms)
+            page = at;
+        if (is_it)
+            break;
+    }
+    const int64_t now_ms = wm_now_ms ();
+    if (strcmp (page->path, path) != 0) {
+        free (page->text);
+        *page = (page_t){ .code = 202 };
+        strcpy (page->path, path);
+    }
+    if (!page->asked_ms || now_ms - page->asked_ms > HELD_EVERY_MS) {
+        page->asked_ms = now_ms;
+        page->is_due = true;
+        pthread_cond_signal (&self->due);
+    }
+    *text = page->text;
+    *bytes = page->bytes;
+    return page->code;
+}
+
+/* ---- what is held ---------------------------------------------------------------------------- */
 
 /* Asks and reads; the status is the thread's own.  */
 static void read_one (const wm_served_t *of, json_t *status)
@@ -39,6 +165,8 @@ static void read_one (const wm_served_t *of, json_t *status)
     else
         strcpy (endpoint, of->endpoint);
     wm_account_add_up_to (status, "serve", endpoint, of->folder, WM_HELD_ROWS_MAX);
+    if (*of->folder) /* else its outputs are on another machine */
+        add_pages (status);
 }
 
 static slot_t *next_due (wm_held_reader_t *self)
@@ -55,6 +183,13 @@ static void *run (void *argument)
     slot_t *slot;
     pthread_mutex_lock (&self->mutex);
     while (!self->stops) {
+        page_t *page = self->page;
+        while (page < &self->page[PAGES] && !page->is_due)
+            page++;
+        if (page < &self->page[PAGES]) {
+            read_due (self, page);
+            continue;
+        }
         if (!(slot = next_due (self))) {
             pthread_cond_wait (&self->due, &self->mutex);
             continue;
@@ -95,7 +230,7 @@ wm_held_reader_t *wm_held_reader_new (void)
     return NULL;
 }
 
-/* The place of a campaign, or that of the one whose list was asked for longest ago.  */
+/* The place of a campaign, or that of the one whose list is the oldest.  */
 static slot_t *place_of (wm_held_reader_t *self, const wm_served_t *one)
 {
     slot_t *oldest = self->slot;
@@ -149,6 +284,8 @@ void wm_held_reader_end (wm_held_reader_t *self, int64_t ms)
         json_decref (slot->list);
         json_decref (slot->from);
     }
+    for (page_t *page = self->page; page < &self->page[PAGES]; page++)
+        free (page->text);
     pthread_cond_destroy (&self->due);
     pthread_mutex_destroy (&self->mutex);
     free (self);

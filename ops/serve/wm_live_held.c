@@ -19,7 +19,7 @@
 
 /* Texts are lent by the list.  */
 typedef struct {
-    const char *path, *output, *reason;
+    const char *path, *output, *reason, *page; /* page: of its events, beside the output; "" */
     char what[96];
     char class[CLASS_BYTES]; /* the reason's first words */
     double hits;
@@ -65,15 +65,19 @@ static void take_wanted (const char *query, wanted_t *wanted)
     wanted->page = n > 1 && n < ROWS_MAX ? (size_t) n : 1;
 }
 
+static void put_coded (FILE *out, const char *text)
+{
+    for (; *text; text++)
+        fprintf (out, isalnum ((unsigned char) *text) ? "%c" : "%%%02X", (unsigned char) *text);
+}
+
 /* The query of another page of the same rows; it is also text of HTML.  */
 static void put_query (FILE *out, const wanted_t *wanted, size_t page)
 {
-    const char *const value[] = { wanted->words, wanted->class };
-    for (int i = 0; i < 2; i++) {
-        fputs (i ? "&amp;reason=" : "?q=", out);
-        for (const char *at = value[i]; *at; at++)
-            fprintf (out, isalnum ((unsigned char) *at) ? "%c" : "%%%02X", (unsigned char) *at);
-    }
+    fputs ("?q=", out);
+    put_coded (out, wanted->words);
+    fputs ("&amp;reason=", out);
+    put_coded (out, wanted->class);
     fprintf (out, "&amp;page=%zu", page);
 }
 
@@ -98,6 +102,7 @@ static void take_held (const json_t *held, row_t *row)
     const char *reason = wm_ask_held_reason (held), *state = wm_ask_text (held, "state");
     *row = (row_t){ .path = wm_ask_text (held, "path"),
                     .output = "",
+                    .page = "",
                     .reason = *reason ? reason : "no reason given",
                     .hits = wm_ask_real (held, "hits") };
     class_of (row->reason, row->class);
@@ -122,6 +127,7 @@ static size_t take_file (const json_t *file, row_t *row, size_t room)
     const bool is_open = strcmp (wm_ask_text (file, "state"), "open") == 0;
     const row_t hits = { .path = wm_ask_text (file, "path"),
                          .output = is_open ? "" : wm_ask_text (file, "output"),
+                         .page = wm_ask_text (file, "page"),
                          .reason = is_open ? "known when its output is written"
                                            : "not known: its output cannot be read",
                          .what = "single hits",
@@ -210,7 +216,7 @@ static void put_form (FILE *out, const row_t *row, size_t n, const wanted_t *wan
     fputs ("</select></label>\n<button>Show</button>\n</form>\n", out);
 }
 
-static void put_row (FILE *out, const row_t *row)
+static void put_row (FILE *out, const row_t *row, const char *url)
 {
     char n[32];
     const char *slash = strrchr (row->path, '/'), *base = slash ? slash + 1 : row->path;
@@ -225,6 +231,11 @@ static void put_row (FILE *out, const row_t *row)
     wm_page_print (out, "%s", row->reason);
     if (*row->output)
         wm_page_put (out, "small", "named in the table \"held\" of %s", row->output);
+    if (*row->page) {
+        fprintf (out, "<a href=\"%s/event/", url);
+        put_coded (out, row->page);
+        fputs ("\">page of its events</a>", out);
+    }
     fputs ("</td></tr>\n", out);
 }
 
@@ -244,7 +255,7 @@ static void put_steps (FILE *out, const wanted_t *wanted, size_t n_page)
     fputs ("</nav>\n", out);
 }
 
-static void put_table (FILE *out, const row_t *row, size_t n, wanted_t *wanted)
+static void put_table (FILE *out, const row_t *row, size_t n, wanted_t *wanted, const char *base)
 {
     size_t n_wanted = 0, at = 0;
     char a[32], b[32], caption[120];
@@ -268,7 +279,7 @@ static void put_table (FILE *out, const row_t *row, size_t n, wanted_t *wanted)
         wm_live_table (out, "list", "", "Input|What|#Hits|Reason", caption);
         for (size_t i = 0; i < n; i++)
             if (is_wanted (&row[i], wanted) && at++ >= first && at <= first + ROWS_OF_PAGE)
-                put_row (out, &row[i]);
+                put_row (out, &row[i], base);
         wm_live_table_end (out);
         put_steps (out, wanted, n_page);
     }
@@ -297,7 +308,7 @@ static void put_list (FILE *out, const json_t *list, double age_s, const char *b
     row_t *row = take_rows (list, &n);
     take_wanted (query, &wanted);
     put_form (out, row, n, &wanted, base);
-    put_table (out, row, n, &wanted);
+    put_table (out, row, n, &wanted, base);
     put_rest (out, list);
     wm_page_put (out, "p class=\"faint\"",
                  "Read %s ago. wiremill held lists all, wiremill why explains one, and wiremill "

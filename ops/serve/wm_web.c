@@ -34,6 +34,7 @@
 #define SWEEP_MS 100
 #define REST_MS 100 /* where no connection can be accepted */
 #define IN_BYTES (16u << 10)
+#define OUT_BYTES_MAX (64u << 20) /* of all answers that are under way */
 
 typedef struct {
     int fd; /* -1: free */
@@ -152,7 +153,14 @@ static void give (wm_webserver_t *self, place_t *place, const wm_http_page_t *pa
         return;
     }
     page->make (self->context, &request, &what);
-    answer (place, &what);
+    size_t all = what.bytes;
+    for (const place_t *at = self->place; at < &self->place[WM_HTTP_CONNECTIONS_MAX]; at++)
+        all += at->out_bytes;
+    if (all > OUT_BYTES_MAX) {
+        free (what.text);
+        refuse (place, 503, "too many long answers are under way: try again\n");
+    } else
+        answer (place, &what);
 }
 
 static bool is_at (const char *of_page, const char *path)

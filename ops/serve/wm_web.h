@@ -3,9 +3,9 @@
    Bounded whatever connects: WM_HTTP_CONNECTIONS_MAX connections, each with one request, and with
    WM_HTTP_LIFE_MS from its beginning to its end and a millisecond more for each WM_HTTP_BYTES_MS
    that it has taken of its answer. While every place is taken it has WM_HTTP_CROWDED_MS and so on,
-   so that silent ones soon make room. One that waits for a place waits in the kernel's queue. Only
-   GET and HEAD are answered; a body is dropped. Of a request its path and query are looked at, its
-   host, and the header Authorization.
+   so that silent ones soon make room. All answers together have at most 64 MiB. One that waits for
+   a place waits in the kernel's queue. Only GET and HEAD are answered; a body is dropped. Of a
+   request its path and query are looked at, its host, and the header Authorization.
 
    On another address than loopback it wants a password for every page that is not open, unless the
    owner says that anybody may read; guesses are throttled (wm_throttle.h). On loopback without a

@@ -59,6 +59,17 @@ files ()
         get /c/live/metrics && says '^wiremill_up\{campaign="[0-9a-f]{32}"\} 1' && get /c/good/metrics && says '^wiremill_up\{campaign="[0-9a-f]{32}"\} 0'
 }
 ok "... its status and metrics" files
+# The page of events that lies beside an output, which runs as a site of its own; no other file.
+"$bin/wiremill" show "$all/good/layout.scores.h5" -o "$all/good/layout.html" >/dev/null 2>&1
+cp "$all/good/layout.html" "$all/good/other.html" && ln -s layout.scores.h5 "$all/good/link.scores.h5" && ln -s layout.html "$all/good/link.html"
+event () { curl -s -D "$work/head" -o "$work/event" "http://$http/c/good/event/layout.html" && cmp "$work/event" "$all/good/layout.html"; }
+ok "a page of events beside an output" until_true 60 event
+apart () { grep -qi "^content-security-policy: sandbox allow-scripts allow-downloads; default-src 'none';" "$work/head"; }
+ok "... apart from ours" apart
+other () { for name in other.html link.html layout.scores.h5 layout .html '' ../layout.html %2e%2e/good/layout.html ../../more/good/layout.html; do until_true 60 code 404 "/c/good/event/$name" || return 1; done; }
+ok "... no other file, no link" other
+truncate -s 9M "$all/good/big.html" && touch "$all/good/big.scores.h5"
+ok "... none of more than 8 MiB" until_true 60 code 413 /c/good/event/big.html
 # What is held, in full: as `wiremill held` lists it; by words and by reason.
 rows () { get "/c/-b--x/held$1" && says '<h2 id="list-h">' && [ "$(grep -c '<th scope="row">' "$work/said")" = "$2" ]; } # query, rows
 ok "what is held, read when it is asked for" until_true 60 rows '' 1
@@ -90,6 +101,8 @@ until document.querySelector('h1').textContent == 'live'
 true document.title = 'before'
 until document.title.startsWith('live: idle')
 audit
+load c/good/event/layout.html
+until document.querySelector('canvas') && origin == 'null'
 load c/-b--x/held
 until document.querySelectorAll('tbody tr').length == 1
 fit

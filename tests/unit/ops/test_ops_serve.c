@@ -59,13 +59,14 @@ static size_t rows_of (const char *page)
 static void test_held (void **state)
 {
     (void) state;
-    json_t *list = json_loads ("{\"dir\":\"/d/o.wiremill\",\"held_total\":460,\"hits\":"
-                               "{\"held\":7},\"held\":[],\"held_files_left_out\":5,\"held_files\":"
-                               "[{\"path\":\"/in/\\\"<b>.h5\",\"state\":\"written\",\"output\":"
-                               "\"b.scores.h5\",\"held\":7,\"reasons\":{\"bad time\":4,"
-                               "\"bad wire\":3}},{\"path\":\"/in/open.h5\",\"state\":\"open\","
-                               "\"held\":2}]}",
-                               0, NULL);
+    json_t *list = json_loads (
+        "{\"dir\":\"/d/o.wiremill\",\"held_total\":460,\"hits\":"
+        "{\"held\":7},\"held\":[],\"held_files_left_out\":5,\"held_files\":"
+        "[{\"path\":\"/in/\\\"<b>.h5\",\"state\":\"written\",\"output\":"
+        "\"b.scores.h5\",\"page\":\"<\\\".html\",\"held\":7,\"reasons\":{\"bad time\":4,"
+        "\"bad wire\":3}},{\"path\":\"/in/open.h5\",\"state\":\"open\","
+        "\"held\":2}]}",
+        0, NULL);
     json_t *held = json_object_get (list, "held");
     for (int i = 0; i < 450; i++) {
         char path[32];
@@ -92,6 +93,7 @@ static void test_held (void **state)
     has (page,
          "event 1:2:3, batch 4</td>\n<td class=\"n\" data-v=\"64\">64</td><td>&lt;i&gt;: x</td>");
     has (page, "data-v=\"4\">4</td><td>bad time<small>named in the table &quot;held&quot; of b.sc");
+    has (page, "<a href=\"/c/x/event/%3C%22%2Ehtml\">page of its events</a></td></tr>");
     has (page, "data-v=\"2\">2</td><td>known when its output is written</td>");
     has (page, "page=2\">previous page");
     assert_null (strstr (page, "next page"));
