@@ -433,12 +433,35 @@ static void send_json (wm_reactor_t *self, wm_peer_t *peer, char *json)
     free (json);
 }
 
+/* Returns the status of the campaign as JSON (wm_status.h), the caller's; NULL without memory.  */
+static char *status_json (wm_reactor_t *self)
+{
+    wm_summary_t *summary = malloc (sizeof *summary);
+    if (!summary)
+        return NULL;
+    wm_core_summary (self->core, summary);
+    wm_status_about_t about = {
+        .endpoint = wm_listener_endpoint (self->listener),
+        .where = self->config->where,
+        .dir = self->config->dir,
+        .campaign = self->config->campaign,
+        .pins = self->config->pins,
+        .up_s = (double) (wm_now_ms () - self->started_ms) / 1000,
+        .submitted_s = self->config->submitted_s,
+        .journal_bytes = wm_journal_bytes (self->config->journal),
+        .ledger_bytes = wm_ledger_bytes (self->config->ledger),
+    };
+    char *json = wm_status_json (summary, &about);
+    free (summary);
+    return json;
+}
+
 static void on_status (void *context, uint32_t session)
 {
     wm_reactor_t *self = context;
     wm_peer_t *peer = peer_of_session (self, session);
     if (peer)
-        send_json (self, peer, wm_reactor_status (self));
+        send_json (self, peer, status_json (self));
 }
 
 static void on_files (void *context, uint32_t session, uint32_t from, const char *name)
@@ -498,28 +521,6 @@ static void on_left (void *context, const wm_core_worker_t *worker)
 static void on_mark (void *context, wm_mark_kind_t kind, const char *text)
 {
     wm_recorder_mark (((wm_reactor_t *) context)->recorder, kind, text);
-}
-
-char *wm_reactor_status (wm_reactor_t *self)
-{
-    wm_summary_t *summary = malloc (sizeof *summary);
-    if (!summary)
-        return NULL;
-    wm_core_summary (self->core, summary);
-    wm_status_about_t about = {
-        .endpoint = wm_listener_endpoint (self->listener),
-        .where = self->config->where,
-        .dir = self->config->dir,
-        .campaign = self->config->campaign,
-        .pins = self->config->pins,
-        .up_s = (double) (wm_now_ms () - self->started_ms) / 1000,
-        .submitted_s = self->config->submitted_s,
-        .journal_bytes = wm_journal_bytes (self->config->journal),
-        .ledger_bytes = wm_ledger_bytes (self->config->ledger),
-    };
-    char *json = wm_status_json (summary, &about);
-    free (summary);
-    return json;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

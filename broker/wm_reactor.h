@@ -68,7 +68,4 @@ void wm_reactor_brief (const wm_reactor_t *self, wm_brief_t *brief);
    once.  */
 void wm_reactor_note (wm_reactor_t *self, const wm_record_t *record);
 
-/* Returns the status of the campaign as JSON (wm_status.h), the caller's; NULL without memory.  */
-char *wm_reactor_status (wm_reactor_t *self);
-
 #endif

@@ -108,7 +108,6 @@ int wm_lane_prepare (wm_lane_t *self);
 void wm_lane_take_message (wm_lane_t *self);
 void wm_lane_check_engine (wm_lane_t *self); /* handles what the engine did */
 void wm_lane_feed (wm_lane_t *self);         /* gives the engine more */
-void wm_lane_give_back (wm_lane_t *self);    /* all batches that do not execute */
 void wm_lane_send_result (wm_task_t *task, void *self);
 
 /* Notes a failure of this machine. Returns the milliseconds from the last but two to it; -1: they

@@ -124,7 +124,8 @@ static void end_round_if_idle (wm_lane_t *self, unsigned except)
     end_round (self, except);
 }
 
-void wm_lane_give_back (wm_lane_t *self)
+/* Gives back all batches that do not execute.  */
+static void return_queued (wm_lane_t *self)
 {
     wm_tasks_each (self->tasks, WM_TASK_QUEUED, give_back, self);
     wm_tasks_each (self->tasks, WM_TASK_STAGED, give_back, self);
@@ -141,7 +142,7 @@ void wm_lane_drain (wm_lane_t *self, int code, const char *why)
         wm_lane_log ("draining: %s", why);
     } else if (code == WM_EXIT_FAILURE)
         self->code = code;
-    wm_lane_give_back (self);
+    return_queued (self);
 }
 
 const wm_task_t *wm_lane_executes (const wm_lane_t *self)
@@ -367,7 +368,7 @@ static void ended_many (wm_lane_t *self, uint64_t bits, const wm_error_t *error)
     snprintf (self->together, sizeof self->together, "%.150s", error->text);
     end_round (self, WM_SLOTS); /* other lanes need not wait for its restart */
     if (self->draining)
-        wm_lane_give_back (self);
+        return_queued (self);
 }
 
 /* The engine ended, and the scorer starts another one. i: the slot it was scoring, or WM_SLOTS.  */

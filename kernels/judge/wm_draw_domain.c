@@ -60,7 +60,8 @@ static bool keeps_shape (const char *op)
     return false;
 }
 
-int wm_draw_shape (wm_drawer_t *self, const char *name, int64_t dim[WM_DRAW_DIMS])
+/* Returns the dimensions of a value, -1 where one is not known; -1: nothing is known.  */
+static int shape_of (wm_drawer_t *self, const char *name, int64_t dim[WM_DRAW_DIMS])
 {
     const Onnx__GraphProto *g = self->onnx->graph;
     for (int turn = 0; turn < 16; turn++) {
@@ -86,7 +87,7 @@ int wm_draw_shape (wm_drawer_t *self, const char *name, int64_t dim[WM_DRAW_DIMS
             return -1;
         if (!strcmp (wm_onnx_op (node), "Shape")) {
             int64_t inner[WM_DRAW_DIMS];
-            dim[0] = wm_draw_shape (self, node->input[0], inner);
+            dim[0] = shape_of (self, node->input[0], inner);
             return dim[0] < 0 ? -1 : 1;
         }
         if (!keeps_shape (wm_onnx_op (node)))
@@ -99,7 +100,7 @@ int wm_draw_shape (wm_drawer_t *self, const char *name, int64_t dim[WM_DRAW_DIMS
 int64_t wm_draw_size (wm_drawer_t *self, const Onnx__NodeProto *node, size_t k, int64_t d)
 {
     int64_t dim[WM_DRAW_DIMS];
-    const int n = k < node->n_input ? wm_draw_shape (self, node->input[k], dim) : -1;
+    const int n = k < node->n_input ? shape_of (self, node->input[k], dim) : -1;
     d += d < 0 ? n : 0;
     return n < 0 || d < 0 || d >= n ? -1 : dim[d];
 }
@@ -108,15 +109,17 @@ int64_t wm_draw_size (wm_drawer_t *self, const Onnx__NodeProto *node, size_t k, 
 static int64_t smallest (wm_drawer_t *self, const Onnx__NodeProto *node)
 {
     int64_t dim[WM_DRAW_DIMS], least = -1;
-    const int n = node->n_input ? wm_draw_shape (self, node->input[0], dim) : 0;
+    const int n = node->n_input ? shape_of (self, node->input[0], dim) : 0;
     for (int d = 0; d < n; d++)
         if (dim[d] > 0 && (least < 0 || dim[d] < least))
             least = dim[d];
     return least;
 }
 
-size_t wm_draw_constant (wm_drawer_t *self, const Onnx__NodeProto *node, size_t k, size_t most,
-                         int64_t *value)
+/* Reads a constant input of a node. Returns its elements, at most `most`; 0 if the input is no
+   constant.  */
+static size_t read_constant (wm_drawer_t *self, const Onnx__NodeProto *node, size_t k, size_t most,
+                             int64_t *value)
 {
     const Onnx__TensorProto *proto =
         k < node->n_input ? constant_of (self->onnx, node->input[k]) : NULL;
@@ -148,8 +151,8 @@ static int64_t at_least_1 (int64_t size)
 void wm_draw_col2im (wm_drawer_t *self, const Onnx__NodeProto *node, size_t n, int64_t *image,
                      int64_t *block)
 {
-    const bool has_image = wm_draw_constant (self, node, 1, n, image) == n,
-               has_block = wm_draw_constant (self, node, 2, n, block) == n;
+    const bool has_image = read_constant (self, node, 1, n, image) == n,
+               has_block = read_constant (self, node, 2, n, block) == n;
     int64_t left = wm_draw_size (self, node, 0, 2), area = wm_draw_size (self, node, 0, 1);
     left = at_least_1 (left), area = at_least_1 (area);
     for (size_t d = 0; d < n; d++) {
@@ -382,10 +385,10 @@ static void meet_index (wm_drawer_t *self, const Onnx__NodeProto *node, size_t k
         below (domain, wm_draw_size (self, node, 1, 0));
         break;
     case HOT:
-        below (domain, wm_draw_constant (self, node, 1, 1, &n) ? n : -1);
+        below (domain, read_constant (self, node, 1, 1, &n) ? n : -1);
         break;
     case AXIS:
-        n = node->n_input ? wm_draw_shape (self, node->input[0], dim) : 0;
+        n = node->n_input ? shape_of (self, node->input[0], dim) : 0;
         below (domain, n > 0 ? n : 1);
         break;
     case STEPS:
@@ -398,7 +401,7 @@ static void meet_index (wm_drawer_t *self, const Onnx__NodeProto *node, size_t k
         to (domain, smallest (self, node));
         break;
     case KEYS:
-        n = wm_draw_shape (self, node->input[1], dim);
+        n = shape_of (self, node->input[1], dim);
         n = n == 4 ? dim[2] : n == 3 ? dim[1] : 1;
         between (domain, (double) (n > 0 ? n : 1), (double) (n > 0 ? n : 1));
         break;

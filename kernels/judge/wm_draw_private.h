@@ -44,16 +44,8 @@ typedef struct {
 /* Finds what the readers of port p allow.  */
 void wm_draw_domain (wm_drawer_t *self, uint32_t p, wm_draw_domain_t *domain);
 
-/* Returns the dimensions of a value, -1 where one is not known; -1: nothing is known.  */
-int wm_draw_shape (wm_drawer_t *self, const char *name, int64_t dim[WM_DRAW_DIMS]);
-
 /* Returns dimension d, counted from the end if less than 0, of a node's input k; -1: not known.  */
 int64_t wm_draw_size (wm_drawer_t *self, const Onnx__NodeProto *node, size_t k, int64_t d);
-
-/* Reads a constant input of a node. Returns its elements, at most `most`; 0 if the input is no
-   constant.  */
-size_t wm_draw_constant (wm_drawer_t *self, const Onnx__NodeProto *node, size_t k, size_t most,
-                         int64_t *value);
 
 /* Finds Col2Im's image and block shape, whichever of them a patch gives, of n dimensions.  */
 void wm_draw_col2im (wm_drawer_t *self, const Onnx__NodeProto *node, size_t n, int64_t *image,

@@ -41,7 +41,6 @@ wm_nan_seen_t wm_nan_limited (wm_nan_seen_t value);
 wm_nan_seen_t wm_nan_input (const wm_nan_eye_t *self, size_t k);
 
 /* What a constant is: bounds, is_nan, is_whole.  */
-wm_nan_seen_t wm_nan_tensor (const wm_tensor_t *tensor);
 wm_nan_seen_t wm_nan_constant (wm_nan_eye_t *self, const Onnx__TensorProto *proto);
 
 /* What the node's first result may be: bounds, is_whole; sets is_made.  */

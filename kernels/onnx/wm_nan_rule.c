@@ -17,7 +17,7 @@
 typedef wm_nan_eye_t eye_t;
 typedef wm_nan_seen_t seen_t;
 
-wm_nan_seen_t wm_nan_tensor (const wm_tensor_t *t)
+static wm_nan_seen_t bounds_of (const wm_tensor_t *t)
 {
     wm_nan_seen_t out = { .low = INFINITY, .high = -INFINITY, .is_whole = t->i != NULL };
     for (size_t k = 0; k < t->n; k++) {
@@ -35,7 +35,7 @@ wm_nan_seen_t wm_nan_constant (wm_nan_eye_t *self, const Onnx__TensorProto *prot
 {
     wm_tensor_t tensor;
     if (wm_tensor_read (&self->onnx->arena, proto, &tensor))
-        return wm_nan_tensor (&tensor);
+        return bounds_of (&tensor);
     wm_nan_seen_t out = { .low = -WM_NAN_LARGE, .high = WM_NAN_LARGE };
     out.is_whole = !wm_type_is_real (proto->data_type);
     return out;
@@ -240,7 +240,7 @@ static seen_t see_constant (eye_t *self)
     seen_t out = a && a->t                   ? wm_nan_constant (self, a->t)
                  : !is_op (self, "Constant") ? (seen_t){ 0 }
                  : wm_tensor_fold (&self->onnx->arena, self->node, NULL, 0, &tensor)
-                     ? wm_nan_tensor (&tensor)
+                     ? bounds_of (&tensor)
                      : ordinary;
     self->is_made |= out.is_nan;
     return out;

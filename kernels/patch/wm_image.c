@@ -216,7 +216,8 @@ static void cell_patch (const wm_spec_t *spec, const wm_batch_t *batch, size_t c
     }
 }
 
-void wm_image_channel (const wm_spec_t *spec, uint32_t channel, const float *cell, float *patch)
+/* Puts one channel, (patch_wire, patch_bin), into a patch of n_channel.  */
+static void put_channel (const wm_spec_t *spec, uint32_t channel, const float *cell, float *patch)
 {
     const size_t n = (size_t) spec->patch_wire * spec->patch_bin;
     if (spec->channels_last)
@@ -238,7 +239,7 @@ void wm_image_patch_reference (const wm_spec_t *spec, const wm_batch_t *batch, u
     assert (cell);
     for (uint32_t c = 0; c < n_cell; c++) {
         cell_patch (spec, batch, (size_t) hit * n_cell + c, cell);
-        wm_image_channel (spec, c, cell, patch);
+        put_channel (spec, c, cell, patch);
     }
     free (cell);
 }

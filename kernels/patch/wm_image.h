@@ -91,9 +91,6 @@ bool wm_image_covers (const wm_spec_t *spec, uint32_t hit_wire, int32_t hit_col,
 void wm_image_patch_reference (const wm_spec_t *spec, const wm_batch_t *batch, uint32_t hit,
                                float *patch);
 
-/* Puts one channel, (patch_wire, patch_bin), into a patch of n_channel.  */
-void wm_image_channel (const wm_spec_t *spec, uint32_t channel, const float *cell, float *patch);
-
 /* A plane laid out densely with margins, from which patches are cut fast
    (kernels/patch/wm_plane.c). Full view: one image. Own view: one image per phase d0 mod W that its
    hits use, since a patch that is not clamped is an exact window of its phase's image.  */

@@ -163,7 +163,9 @@ wm_role_t wm_ask_role (void)
     return is_monitor ? WM_ROLE_MONITOR : WM_ROLE_OPERATOR;
 }
 
-void wm_ask_keys (const char *campaign)
+/* Lets this process use the campaign's own join files, those that it may read, where the broker
+   that serves it wants keys and none was given.  */
+static void use_keys (const char *campaign)
 {
     static const wm_role_t order[] = { WM_ROLE_OPERATOR, WM_ROLE_MONITOR, WM_ROLE_PRODUCER,
                                        WM_ROLE_WORKER };
@@ -240,7 +242,7 @@ wm_fault_t wm_ask_at (const wm_args_t *args, const char *folder, char endpoint[2
     if (find_broker (args, folder, endpoint, campaign, error))
         return error->fault;
     if (*campaign && wm_ask_endpoint (campaign, endpoint, NULL))
-        wm_ask_keys (campaign);
+        use_keys (campaign);
     wm_command_at (campaign, endpoint);
     return WM_OK;
 }
@@ -262,7 +264,7 @@ wm_fault_t wm_ask_lasting (const wm_args_t *args, const char *folder, char endpo
         return WM_OK;
     }
     if (fault == WM_OK && *campaign)
-        wm_ask_keys (campaign);
+        use_keys (campaign);
     if (fault || !*campaign || name_file (campaign, endpoint) ||
         wm_ask_endpoint (campaign, endpoint, NULL))
         return fault;
@@ -271,7 +273,8 @@ wm_fault_t wm_ask_lasting (const wm_args_t *args, const char *folder, char endpo
                      campaign);
 }
 
-wm_fault_t wm_ask_send (wm_client_t *client)
+/* Sends STATUS on an open operator session. WM_EAGAIN: the session ended.  */
+static wm_fault_t send_status (wm_client_t *client)
 {
     wm_msg_t ask;
     wm_msg_init (&ask, WM_MSG_STATUS);
@@ -293,7 +296,7 @@ json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms, unsigned *owed)
     unsigned once = 0;
     json_t *latest = NULL;
     owed = owed ? owed : &once;
-    if (wm_ask_send (client))
+    if (send_status (client))
         return NULL;
     ++*owed;
     for (int64_t left = timeout_ms; left > 0 && *owed > 0; left = end - wm_now_ms ()) {

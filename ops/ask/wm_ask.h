@@ -16,10 +16,6 @@
    campaign's own join files.  */
 #define WM_ASK_DEFAULT "tcp://127.0.0.1:5555"
 
-/* Lets this process use the campaign's own join files, those that it may read, where the broker
-   that serves it wants keys and none was given.  */
-void wm_ask_keys (const char *campaign);
-
 /* Finds the broker that `args` names, with --campaign or the first argument as the folder.
    endpoint[0] is 0 if no broker has written its endpoint there; campaign is "" without a folder.
    WM_EBATCH: no campaign; WM_EUSAGE: WM_BROKER is no endpoint, or a join file is refused.  */
@@ -52,9 +48,6 @@ const char *wm_ask_operator (const char *verb, char label[64]);
 /* Opens a session within answer_ms, of the campaign in this folder ("": of any). WM_EAGAIN also
    where another campaign's broker answers.  */
 wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, wm_error_t *error);
-
-/* Sends STATUS on an open operator session. WM_EAGAIN: the session ended.  */
-wm_fault_t wm_ask_send (wm_client_t *client);
 
 /* The reply in the client's last message, NULL if it is no reply; the caller's.  */
 json_t *wm_ask_reply (const wm_client_t *client);

@@ -166,9 +166,6 @@ wm_fault_t wm_farm_submit (const wm_farm_t *self, unsigned n, bool is_kept, FILE
 wm_fault_t wm_farm_end (const wm_farm_t *self, const wm_farm_jobs_t *jobs, wm_farm_key_t how,
                         wm_error_t *error);
 
-/* Writes the shell script that a job runs; its first argument is the idle time, "" for none.  */
-void wm_farm_script (FILE *out, const wm_farm_t *self);
-
 /* Writes FOLDER/worker.sh. */
 wm_fault_t wm_farm_write_script (const wm_farm_t *self, wm_error_t *error);
 

@@ -243,7 +243,8 @@ static void print_worker (FILE *out, const wm_farm_t *self)
     fputs (" \\\n    ${1:+--idle-timeout \"$1\"} ) &\n", out);
 }
 
-void wm_farm_script (FILE *out, const wm_farm_t *self)
+/* Writes the shell script that a job runs; its first argument is the idle time, "" for none.  */
+static void write_script (FILE *out, const wm_farm_t *self)
 {
     char *whoami = wm_farm_text (self, WM_FARM_JOB);
     fprintf (out,
@@ -285,7 +286,7 @@ static char *text_of (const wm_farm_t *self, size_t *bytes)
     char *text = NULL;
     FILE *out = open_memstream (&text, bytes);
     assert (out);
-    wm_farm_script (out, self);
+    write_script (out, self);
     fclose (out);
     assert (text);
     return text;
@@ -469,7 +470,7 @@ wm_fault_t wm_farm_submit (const wm_farm_t *self, unsigned n, bool is_kept, FILE
     }
     if (dry && !is_once) {
         fputc ('\n', dry);
-        wm_farm_script (dry, self);
+        write_script (dry, self);
     }
     return fault;
 }
