@@ -188,6 +188,15 @@ void wm_device_recall (const char *signature, const char *precision, wm_candidat
         snprintf (candidate->isa, sizeof candidate->isa, "%s/%s", isa, arithmetic);
 }
 
+const char *wm_device_cpu (void)
+{
+#if defined __aarch64__
+    return "aarch64";
+#else
+    return "x86-64";
+#endif
+}
+
 void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
                       const char *signature, char name[64])
 {
@@ -207,7 +216,7 @@ void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
         n += (size_t) snprintf (name + n, 64 - n, "%s%s", n ? "," : "", isa);
     }
     if (!*name)
-        snprintf (name, 64, WM_MACHINE);
+        snprintf (name, 64, "%s", wm_device_cpu ());
 }
 
 double wm_device_off (double score, double right)

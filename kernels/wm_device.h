@@ -129,16 +129,13 @@ void wm_device_strict_isa (const char *isa, char strict[32]);
    bits.  */
 void wm_device_recall (const char *signature, const char *precision, wm_candidate_t *candidate);
 
-#if defined __aarch64__
-#define WM_MACHINE "aarch64"
-#else
-#define WM_MACHINE "x86-64"
-#endif
+/* Returns the architecture that this program was built for, "x86-64" or "aarch64".  */
+const char *wm_device_cpu (void);
 
 /* Fills in the class of this machine, as far as scores can differ: a campaign pins one signature to
-   each class. "x86-64" or "aarch64" for strict fp32 of the family; the instruction sets that split and fast may
-   take (of those that --isa leaves); OpenVINO's for general models; a GPU's name. signature: of an
-   open device of config's engine; on a CPU of any device that scores the model.  */
+   each class. wm_device_cpu () for strict fp32 of the family; the instruction sets that split and
+   fast may take (of those that --isa leaves); OpenVINO's for general models; a GPU's name.
+   signature: of an open device of config's engine; on a CPU of any device that scores the model. */
 void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
                       const char *signature, char name[64]);
 

@@ -17,10 +17,10 @@
    thread carries through all positions together; a ROOT is a dense layer on the convolution. A
    PANEL is the positions, side by side, that a kernel takes together: 1, 2 or 4.
 
-   Kernels: strict fp32 in AVX-512, AVX2, NEON and C, with the same bits; bf16 and 16-bit integers where
-   AVX-512 has them, integers also in AVX-VNNI and AVX2; bf16 and bf16x3 on AMX; sse2 is fp32 for
-   CPUs without fused multiply-adds, with bits of its own. 16 bits means that the roots' values and
-   weights are stored so; the convolutions, and all behind the roots, are in fp32 everywhere.
+   Kernels: strict fp32 in AVX-512, AVX2, NEON and C, with the same bits; bf16 and 16-bit integers
+   where AVX-512 has them, integers also in AVX-VNNI and AVX2; bf16 and bf16x3 on AMX; sse2 is fp32
+   for CPUs without fused multiply-adds, with bits of its own. 16 bits means that the roots' values
+   and weights are stored so; the convolutions, and all behind the roots, are in fp32 everywhere.
 
    Bits: strict fp32 follows the contract in kernels/README.md (AMX: a sum per panel, added in
    order). Nothing in that order knows of blocks, threads or batches; the width of a panel is fixed

@@ -34,11 +34,11 @@ static inline double strict_exp (double x)
 
 static inline double strict_gelu (double x)
 {
-    static const double p[] = { 0.20716332802391882,  -1.7793723424765047,  6.790170769405077,
-                                -15.03990435736084,   21.175322815236452,   -19.561266964829592,
-                                12.031616573645422,   -5.244049335801717,   1.8631939634060142,
+    static const double p[] = { 0.20716332802391882,  -1.7793723424765047,   6.790170769405077,
+                                -15.03990435736084,   21.175322815236452,    -19.561266964829592,
+                                12.031616573645422,   -5.244049335801717,    1.8631939634060142,
                                 -0.3741963298385299,  -0.024648953430737797, -0.1514704238545227,
-                                -0.08535385517418477, 0.0833065982690381,   0.3750006444096051,
+                                -0.08535385517418477, 0.0833065982690381,    0.3750006444096051,
                                 0.999999993849379,    -1.2655121234748874 };
     const double z = fabs (x) * 0.70710678118654752, t = 1 / (1 + z / 2);
     double sum = p[0];
@@ -60,16 +60,18 @@ static inline double strict_softplus (double x)
 static inline double strict_act (wm_act_t act, double bend, double x)
 {
     const double e = act == WM_ACT_MISH ? strict_exp (fmin (x, 40)) : 0, mish = e * (e + 2);
-    return act == WM_ACT_NONE        ? x
-           : act == WM_ACT_RELU      ? (x < 0 ? 0 : x)
-           : act == WM_ACT_SIGMOID   ? 1 / (1 + strict_exp (-x))
-           : act == WM_ACT_TANH      ? 1 - 2 / (strict_exp (2 * x) + 1)
-           : act == WM_ACT_LEAKY     ? (x < 0 ? bend * x : x)
-           : act == WM_ACT_ELU       ? (x < 0 ? bend * (strict_exp (x) - 1) : x)
-           : act == WM_ACT_CLIP      ? (x < 0 ? 0 : x > bend ? bend : x)
-           : act == WM_ACT_GELU      ? strict_gelu (x)
-           : act == WM_ACT_GELU_TANH ? x / (1 + strict_exp (-1.5957691216057308 *
-                                                            (x + 0.044715 * x * x * x)))
+    return act == WM_ACT_NONE      ? x
+           : act == WM_ACT_RELU    ? (x < 0 ? 0 : x)
+           : act == WM_ACT_SIGMOID ? 1 / (1 + strict_exp (-x))
+           : act == WM_ACT_TANH    ? 1 - 2 / (strict_exp (2 * x) + 1)
+           : act == WM_ACT_LEAKY   ? (x < 0 ? bend * x : x)
+           : act == WM_ACT_ELU     ? (x < 0 ? bend * (strict_exp (x) - 1) : x)
+           : act == WM_ACT_CLIP    ? (x < 0      ? 0
+                                      : x > bend ? bend
+                                                 : x)
+           : act == WM_ACT_GELU    ? strict_gelu (x)
+           : act == WM_ACT_GELU_TANH
+               ? x / (1 + strict_exp (-1.5957691216057308 * (x + 0.044715 * x * x * x)))
            : act == WM_ACT_SWISH     ? x / (1 + strict_exp (-bend * x))
            : act == WM_ACT_HARDSWISH ? x * fmin (fmax (x + 3, 0), 6) / 6
            : act == WM_ACT_SOFTPLUS  ? strict_softplus (x)
@@ -132,7 +134,7 @@ static inline strict_layer_t strict_convolve (const wm_conv_t *conv, const stric
             float sum = conv->bias[f];
             for (uint32_t i = 0; i < taps; i++)
                 sum = strict_fma (in->value[(corner + i / row * in->cols) * in->n + i % row],
-                            conv->weight[(size_t) i * conv->c_out + f], sum);
+                                  conv->weight[(size_t) i * conv->c_out + f], sum);
             out.value[(size_t) p * out.n + f] =
                 out.is_live[p] ? (float) strict_act (conv->act, (double) conv->bend, (double) sum)
                                : out.constant[f];
@@ -164,7 +166,8 @@ static inline float strict_root (const wm_net_t *net, const wm_dense_t *dense, u
             const float value = in->value[(size_t) p * in->n + f],
                         v = is_relu ? value : value - in->constant[f];
             if (v != 0)
-                row = strict_fma (v, dense->weight[((size_t) p * in->n + f) * dense->n_out + o], row);
+                row =
+                    strict_fma (v, dense->weight[((size_t) p * in->n + f) * dense->n_out + o], row);
         }
         if ((p + 1) % in->cols == 0)
             total += row, row = 0;
@@ -196,8 +199,8 @@ static inline void strict_scores (const wm_net_t *net, float zero, const float *
         for (uint32_t o = 0; o < dense->n_out; o++) {
             float sum = dense->parent < 0 ? strict_root (net, dense, o, &layer) : dense->bias[o];
             for (uint32_t k = 0; dense->parent >= 0 && k < dense->n_in; k++)
-                sum = strict_fma (out[dense->parent][k], dense->weight[(size_t) k * dense->n_out + o],
-                            sum);
+                sum = strict_fma (out[dense->parent][k],
+                                  dense->weight[(size_t) k * dense->n_out + o], sum);
             out[i][o] = dense->act == WM_ACT_SOFTMAX
                             ? sum
                             : (float) strict_act (dense->act, (double) dense->bend, (double) sum);
