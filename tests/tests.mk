@@ -249,7 +249,7 @@ deps-slurm:
 	-@command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ] || \
 	    $(MAKE) --no-print-directory deps PACKAGES='slurm-wlm munge'
 
-# tests/e2e/servepage.t opens the page of wiremill serve in a Chromium, 100 MB; only make proof does.
+# tests/e2e/servepage.t and servelist.t open pages of wiremill serve in a Chromium, 100 MB; only in make proof.
 .PHONY: deps-browser
 deps-browser:
 	-@command -v chromium >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=chromium
