@@ -69,8 +69,10 @@ static int h5_each_call_fails (const wm_writer_job_t *job)
         wm_writer_t *writer = wm_writer_new (job);
         wm_fault_t fault = WM_OK;
         h5_fails = n, h5_calls = 0;
-        for (bool done = false; !done && !fault;)
+        for (bool done = false; !done && !fault;) {
+            errno = ENOSPC; /* of another call, long ago */
             fault = wm_writer_step (writer, &done, &result, &error);
+        }
         wm_writer_destroy (&writer);
         h5_fails = -1;
         if (h5_calls <= n) {

@@ -561,7 +561,7 @@ static void test_failed_goes_to_who_does_well (void **state)
         int by, fails;
     } past[] = { { 1, 0 }, { 1, 1 }, { 0, 0 }, { 0, 1 } };
     uint64_t given[2] = { 0, 0 };
-    for (uint32_t i = 0; i < 4; i++) { /* the second has a result, then a failure */
+    for (uint32_t i = 0; i < 4; i++) { /* both have a result, and then a failure */
         if (i != 2) /* that which the second failed on */
             submit (t, p, input, i, 1);
         answer_needs (t, p);

@@ -479,11 +479,12 @@ static void full_disk_without_errno (void **state)
     wm_writer_result_t result;
     wm_error_t error;
     bool done = false;
-    for (int has_room = 0; has_room < 2; has_room++) {
+    for (int way = 0; way < 3; way++) { /* some room, none, and enough */
+        const bool has_room = way == 2;
         wm_writer_t *writer = wm_writer_new (&job);
         wm_fault_t fault = WM_OK;
         is_full = true;
-        room_kept = has_room ? 1ull << 40 : 1000;
+        room_kept = has_room ? 1ull << 40 : way ? 0 : 1000;
         while (!fault && !done)
             fault = wm_writer_step (writer, &done, &result, &error);
         assert_int_equal (fault, has_room ? WM_EHOST : WM_EAGAIN);
@@ -639,6 +640,27 @@ static void when_a_full_disk_is_tried (void **state)
     assert_int_equal (n_refused, 1); /* with so much room it is no full disk's failure */
     is_full = false;
     wm_writer_destroy (&writer);
+    source_clear (&source);
+}
+
+/* A small output that cannot be written is closed once: its file's number is another's then.  */
+static void full_disk_closes_once (void **state)
+{
+    (void) state;
+    source_t source;
+    source_make (&source, "in11.h5", few);
+    wm_writer_job_t job = job_of (&source, test_path ("once.scores.h5"), engines);
+    wm_writer_t *writer = wm_writer_new (&job);
+    wm_writer_result_t result;
+    wm_error_t error;
+    bool done;
+    is_full = true;
+    room_kept = 0;
+    assert_int_equal (wm_writer_step (writer, &done, &result, &error), WM_EAGAIN);
+    is_full = false;
+    const int next = dup (STDOUT_FILENO);
+    wm_writer_destroy (&writer);
+    assert_int_equal (close (next), 0);
     source_clear (&source);
 }
 
@@ -985,6 +1007,7 @@ int main (void)
         cmocka_unit_test_prestate (what_counts_as_a_full_disk, (void *) &many),
         cmocka_unit_test_prestate (what_counts_as_a_full_disk, (void *) &few),
         cmocka_unit_test (when_a_full_disk_is_tried),
+        cmocka_unit_test (full_disk_closes_once),
         cmocka_unit_test (interrupted_writes_go_on),
         cmocka_unit_test (outputs_that_cannot_be_placed),
         cmocka_unit_test (abandoned_files_are_removed),
