@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -955,6 +956,28 @@ int posix_fallocate (int fd, off_t at, off_t bytes)
     return no_blocks ? no_blocks : ftruncate (fd, at + bytes);
 }
 
+static const void *unmapped; /* the last */
+
+int munmap (void *at, size_t bytes)
+{
+    unmapped = at;
+    return (int) syscall (SYS_munmap, at, bytes);
+}
+
+/* Scratch of 32 KiB lies in the heap, and more in a file: each goes back to where it is from.  */
+static void scratch_is_given_back (void **state)
+{
+    (void) state;
+    wm_scratch_t scratch;
+    wm_error_t error;
+    for (uint32_t more = 0; more < 2; more++) {
+        assert_int_equal (wm_scratch_open (&scratch, test_folder, 2048 + more, 3, &error), WM_OK);
+        const void *const at = scratch.map;
+        wm_scratch_close (&scratch);
+        assert_int_equal (unmapped == at, more);
+    }
+}
+
 /* A disk without room for scratch is waited for, whichever call finds that; another fault is none
    to wait for. Where all files have names, this one loses its name at once.  */
 static void scratch_waits_for_room (void **state)
@@ -992,6 +1015,7 @@ int main (void)
         cmocka_unit_test (rows_come_back),
         cmocka_unit_test (scratch_has_no_name),
         cmocka_unit_test (scratch_waits_for_room),
+        cmocka_unit_test (scratch_is_given_back),
         cmocka_unit_test (equal_content_is_equal_bytes),
         cmocka_unit_test (texts_have_their_length),
         cmocka_unit_test (outputs_name_their_origin),
