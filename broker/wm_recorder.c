@@ -306,6 +306,7 @@ void wm_recorder_begin (wm_recorder_t *self)
         else if (mark->kind == WM_MARK_ENDED)
             text = "started again";
     wm_recorder_mark (self, WM_MARK_BROKER, text);
+    ledger_commit (self, true); /* one that is killed at once has it, too */
 }
 
 size_t wm_recorder_turn (wm_recorder_t *self)

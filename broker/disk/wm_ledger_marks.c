@@ -6,8 +6,9 @@
 
    A mark of a record (PAUSE, HELD, DISTRUST) goes into the same transaction as the record: a kill
    loses none and doubles none, since the replay makes those that were not committed, in the last
-   second that is known. What a broker marks itself (its begin and end, lost workers, full disks) is
-   lost if it is killed before the next commit, half a second later. A replay of the whole journal
+   second that is known, of a row or of a mark. A broker commits the mark of its begin at once. What
+   else it marks itself (its end, lost workers, full disks) is lost if it is killed before the next
+   commit, half a second later. A replay of the whole journal
    makes no marks: the sound ones of a damaged ledger are kept, and times of others are not
    known.  */
 #include "broker/disk/wm_ledger_private.h"
@@ -97,13 +98,20 @@ void wm_ledger_mark (wm_ledger_t *self, int64_t unix_s, wm_mark_kind_t kind, con
 void wm_ledger_mark_record (wm_ledger_t *self, const wm_record_t *record)
 {
     const history_t *history = &self->history;
-    const int64_t at_s = history->sampled_s ? history->sampled_s : history->now.begin_s;
+    const marks_t *marks = &self->marks;
+    const int64_t mark_s = marks->n ? marks->mark[marks->n - 1].mark.to_s : 0,
+                  known_s = mark_s > history->now.begin_s ? mark_s : history->now.begin_s,
+                  at_s = history->sampled_s ? history->sampled_s : known_s;
     const int bytes = (int) record->text_bytes;
     char text[TEXT_BYTES + 1];
     if (history->is_replay || at_s <= 0)
         return;
     if (record->type == WM_RECORD_HELD) {
-        snprintf (text, sizeof text, "input %u: %.*s", record->key.input, bytes, record->text);
+        snprintf (text, sizeof text, "input %u: ", record->key.input);
+        if (record->key.ordinal == WM_ALL) /* its text names the file */
+            *text = 0;
+        const size_t n = strlen (text);
+        snprintf (text + n, sizeof text - n, "%.*s", bytes, bytes ? record->text : "");
         wm_ledger_mark (self, at_s, WM_MARK_HELD, text);
     }
     snprintf (text, sizeof text, "%.*s", bytes, bytes ? record->text : "");

@@ -243,20 +243,17 @@ static void put_graphs (FILE *out, const wm_top_campaign_t *campaign,
     wm_live_begin (out, "rate", "Rate", true);
     fputs ("<div class=\"graphs\">\n", out);
     const double end_s = did->from_s > 0 ? did->to_s : now_s;
-    const wm_live_graph_t minutes = { "minutes",
-                                      "Rate, last 15 minutes",
-                                      per_s,
-                                      end_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S,
-                                      end_s,
-                                      campaign->rate,
-                                      WM_TOP_BUCKETS };
+    const wm_live_graph_t minutes = { "minutes",      "Rate, last 15 minutes",
+                                      per_s,          end_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S,
+                                      end_s,          campaign->rate,
+                                      WM_TOP_BUCKETS, past };
     wm_live_graph (out, &minutes);
     if (begin_s > 0) {
         wm_history_query_spread (&whole, begin_s, (now_s - begin_s) / PARTS, part, PARTS);
         for (int i = 0; i < PARTS; i++)
             rate[i] = (float) wm_history_query_rate (&part[i]);
         const wm_live_graph_t hours = {
-            "hours", "Rate, since the campaign began", per_s, begin_s, now_s, rate, PARTS
+            "hours", "Rate, since the campaign began", per_s, begin_s, now_s, rate, PARTS, past
         };
         wm_live_graph (out, &hours);
     }

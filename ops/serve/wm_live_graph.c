@@ -1,7 +1,8 @@
-/* wm_live_graph.c - a graph of rates, and the same numbers as a table for screen
-   readers.  */
+/* wm_live_graph.c - a graph of rates with its marks, and the same numbers and marks as tables for
+   screen readers.  */
 #include "ops/ask/wm_show.h"
 #include "ops/serve/wm_live_private.h"
+#include "ops/view/wm_marks.h"
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_svg.h"
 
@@ -17,6 +18,11 @@ static const char *clock_of (double time_s, const char *format, char text[32])
     if (!localtime_r (&whole, &local) || !strftime (text, 32, format, &local))
         *text = 0;
     return text;
+}
+
+static const char *date_of (double time_s, char text[32])
+{
+    return clock_of (time_s, "%b %d %H:%M:%S", text);
 }
 
 /* Most and mean of parts from `first` to before `end`; returns how many are known.  */
@@ -56,7 +62,9 @@ static void put_table (FILE *out, const wm_live_graph_t *self)
             is_known ? wm_show_short (mean, a) : "not measured",
             is_known ? wm_show_short (most, b) : "&#8211;");
     }
-    fputs ("</tbody>\n</table></details>\n", out);
+    fputs ("</tbody>\n</table>\n", out);
+    wm_marks_table (out, self->past, self->from_s, self->to_s, date_of);
+    fputs ("</details>\n", out);
 }
 
 /* Steps, the latest last; parts that are not known (below 0) stay empty.  */
@@ -86,6 +94,9 @@ void wm_live_graph (FILE *out, const wm_live_graph_t *self)
         if (self->rate[i] > 0)
             wm_svg_bar (&plot, plot.x.from + i * part_s, plot.x.from + (i + 1) * part_s, 0,
                         (double) self->rate[i], BLUE, 1);
+    wm_marks_draw (out, self->past,
+                   &(wm_marks_frame_t){ self->from_s, self->to_s, plot.left, plot.right, plot.top,
+                                        plot.bottom });
     wm_svg_end (&plot);
     fputs ("<figcaption>", out);
     wm_page_print (out, "%s, in %s: ", self->title, self->per_s);

@@ -37,6 +37,7 @@ typedef struct {
     double from_s, to_s;
     const float *rate; /* (n) below 0: not known */
     int n;
+    const wm_history_query_t *past; /* its marks */
 } wm_live_graph_t;
 void wm_live_graph (FILE *out, const wm_live_graph_t *self);
 

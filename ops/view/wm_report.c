@@ -6,6 +6,7 @@
 #include "ops/ask/wm_arithmetic.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
+#include "ops/view/wm_marks.h"
 #include "ops/view/wm_report_origin.h"
 #include "ops/view/wm_top.h"
 #include "ops/view/wm_waits.h"
@@ -27,6 +28,8 @@
 #define REASONS_MAX 64
 #define BINS_MAX 360 /* of a picture over time */
 #define BUSY_PARTS 100
+#define MARKS_NEAR 0.02 /* of the time that rows have, */
+#define MARKS_NEAR_S 10 /* and at least so much: what marks may add to it */
 #define GANTT_ROWS 40   /* more workers share rows */
 #define GANTT_BARS 400  /* more are drawn as shades */
 #define GANTT_CELLS 240 /* of those, over time */
@@ -87,6 +90,14 @@ static void cover (const wm_report_t *self, double *from_s, double *to_s)
         *from_s = fmin (*from_s, h->worker[i].from_s);
         *to_s = fmax (*to_s, h->worker[i].to_s);
     }
+    for (size_t i = 0; i < h->n_mark; i++) { /* those close to it */
+        const double at_s = h->mark[i].from_s,
+                     near_s = fmax (MARKS_NEAR_S, MARKS_NEAR * (*to_s - *from_s));
+        if (at_s < *from_s && at_s >= *from_s - near_s)
+            *from_s = at_s;
+        if (at_s > *to_s && at_s <= *to_s + near_s)
+            *to_s = at_s;
+    }
     *to_s = fmax (*from_s, fmin (*to_s, now_s));
 }
 
@@ -142,18 +153,28 @@ static void fill_bins (over_time_t *self, const wm_history_query_t *history)
     }
 }
 
-/* What happened, over the whole height of a picture.  */
-static void draw_marks (const over_time_t *self, wm_svg_t *plot)
+static void draw_letters (const wm_history_query_t *past, const wm_svg_t *plot)
 {
+    wm_marks_draw (plot->out, past,
+                   &(wm_marks_frame_t){ plot->x.from, plot->x.to, plot->left, plot->right,
+                                        plot->top, plot->bottom });
+}
+
+/* What happened, over the whole height of a picture. A broker before the first mark is of an
+   earlier release, which counted what was lost and held.  */
+static void draw_marks (const over_time_t *self, const wm_history_query_t *past, wm_svg_t *plot)
+{
+    const double marks_s = past->n_mark ? past->mark[0].from_s : HUGE_VAL;
     for (uint32_t b = 0; b < self->n; b++) {
         const double x = self->from_s + b * self->width_s, to = plot->y.to;
         if (self->is_idle[b] || self->is_away[b])
             wm_svg_bar (plot, x, x + self->width_s, 0, to, GREY, self->is_idle[b] ? 0.2 : 0.5);
-        if (self->lost[b] > 0)
+        if (self->lost[b] > 0 && x + self->width_s <= marks_s)
             wm_svg_line (plot, x, 0, x, to, RED, false);
-        if (self->held[b] > 0)
+        if (self->held[b] > 0 && x + self->width_s <= marks_s)
             wm_svg_line (plot, x, 0, x, to, GOLD, false);
     }
+    draw_letters (past, plot);
     wm_svg_legend (plot,
                    (const wm_svg_entry_t[]){
                        { .text = "paused, or no worker had a batch (dark: none was there)",
@@ -201,9 +222,10 @@ static wm_svg_t plot_over_time (const over_time_t *self, FILE *out, const char *
     return plot;
 }
 
-static void draw_rate (over_time_t *self, const json_t *status, FILE *out)
+static void draw_rate (over_time_t *self, const wm_report_t *report, FILE *out)
 {
     char about[160], n[32], title[64], unit[64], per_s[32], width[32];
+    const json_t *status = report->status;
     const uint64_t most = most_of (self->rate, self->n);
     const bool is_thousand = most >= 100000;
     for (uint32_t b = 0; b < self->n && is_thousand; b++)
@@ -217,13 +239,14 @@ static void draw_rate (over_time_t *self, const json_t *status, FILE *out)
     wm_svg_t plot =
         plot_over_time (self, out, title, about, unit, is_thousand ? (most + 500) / 1000 : most);
     wm_svg_histogram (&plot, self->rate, self->n, BLUE, true);
-    draw_marks (self, &plot);
+    draw_marks (self, &report->history, &plot);
     wm_svg_end (&plot);
     wm_page_put (out, "figcaption", "%s: %s. The area under it is what was scored.", title, about);
     fputs ("</figure>\n", out);
 }
 
-static void draw_workers_over_time (const over_time_t *self, FILE *out)
+static void draw_workers_over_time (const over_time_t *self, const wm_history_query_t *past,
+                                    FILE *out)
 {
     char about[160];
     const uint64_t most = most_of (self->workers, self->n);
@@ -235,6 +258,7 @@ static void draw_workers_over_time (const over_time_t *self, FILE *out)
     wm_svg_histogram (&plot, self->workers, self->n, GREY, true);
     plot.y.to *= BUSY_PARTS;
     wm_svg_histogram (&plot, self->busy, self->n, BLUE, false);
+    draw_letters (past, &plot);
     wm_svg_legend (&plot,
                    (const wm_svg_entry_t[]){
                        { .text = "connected, most at a time", .colour = GREY, .is_filled = true },
@@ -270,9 +294,10 @@ static void put_throughput (const wm_report_t *self, FILE *out)
         over_time_t bins = { 0 };
         choose_bins (self, &bins);
         fill_bins (&bins, h);
-        draw_rate (&bins, self->status, out);
-        draw_workers_over_time (&bins, out);
+        draw_rate (&bins, self, out);
+        draw_workers_over_time (&bins, h, out);
     }
+    wm_marks_table (out, h, 0, HUGE_VAL, wm_report_date);
     fputs ("</section>\n", out);
 }
 

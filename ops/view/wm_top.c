@@ -526,6 +526,24 @@ static void put_minutes_ago (wm_screen_t *canvas, int n)
     wm_canvas_next (canvas);
 }
 
+/* Letters under the columns of the graph, if there are any.  */
+static void put_marks (wm_screen_t *canvas, const wm_top_campaign_t *campaign, int n)
+{
+    bool is_any = false;
+    for (int i = 0; i < n; i++) {
+        const char letter = campaign->mark[WM_TOP_BUCKETS - n + i];
+        if (letter <= ' ')
+            continue;
+        if (!is_any)
+            wm_canvas_cell (canvas, WM_PLAIN, 9, "marks");
+        is_any = true;
+        wm_canvas_pad (canvas, WM_PLAIN, 9 + i);
+        wm_canvas_put (canvas, WM_WARN, "%c", letter);
+    }
+    if (is_any)
+        wm_canvas_next (canvas);
+}
+
 static void put_rate (wm_screen_t *canvas, const wm_top_campaign_t *campaign, int rows)
 {
     float share[WM_TOP_BUCKETS];
@@ -550,8 +568,10 @@ static void put_rate (wm_screen_t *canvas, const wm_top_campaign_t *campaign, in
         *head = 0;
         wm_canvas_next (canvas);
     }
-    if (rows > 2)
+    if (rows > 2) {
+        put_marks (canvas, campaign, n);
         put_minutes_ago (canvas, n);
+    }
 }
 
 /* For scripts: the graph as means of minutes, the latest last; "-" is not known.  */

@@ -24,6 +24,7 @@ typedef struct {
     wm_fault_t refusal;          /* not WM_OK: asking again is useless; the note explains */
     double age_s;                /* of the last answer */
     float rate[WM_TOP_BUCKETS];  /* hits/s, the latest last; below 0: not known */
+    char mark[WM_TOP_BUCKETS];   /* letters (wm_marks.h), ' ' or 0: no mark */
     wm_history_query_work_t did; /* where no broker serves it; from_s 0: nothing is known */
 } wm_top_campaign_t;
 

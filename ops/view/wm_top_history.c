@@ -1,5 +1,6 @@
 /* wm_top_history.c - the graph of `wiremill top` and of the page of `wiremill serve`, of the
    campaign's history.  */
+#include "ops/view/wm_marks.h"
 #include "ops/view/wm_top.h"
 
 #include <math.h>
@@ -17,4 +18,6 @@ void wm_top_history (wm_top_campaign_t *campaign, const wm_history_query_t *past
     part[WM_TOP_BUCKETS - 1].width_s = fmax (1, WM_TOP_BUCKET_S - (end_s - to_s)); /* so far */
     for (int i = 0; i < WM_TOP_BUCKETS; i++)
         campaign->rate[i] = (float) wm_history_query_rate (&part[i]);
+    wm_marks_row (past, end_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S, end_s, campaign->mark,
+                  WM_TOP_BUCKETS);
 }

@@ -123,6 +123,18 @@ static void kills (void **state)
     }
 }
 
+/* A broker that had no worker knows the time of its begin.  */
+static void without_rows (void **state)
+{
+    (void) state;
+    begin ();
+    mark (7, WM_MARK_BROKER, "");
+    commit ();
+    pause_it ("lunch");
+    again ();
+    assert_string_equal (marks (), "broker 1 7+0 ;paused 1 7+0 lunch;");
+}
+
 /* A catch-up that fails makes its marks again.  */
 static void a_second_attempt (void **state)
 {
@@ -303,6 +315,7 @@ int main (void)
         cmocka_unit_test (kinds_have_names),
         TEST (of_records),
         TEST (kills),
+        TEST (without_rows),
         TEST (a_second_attempt),
         TEST (bursts),
         TEST (bounded),

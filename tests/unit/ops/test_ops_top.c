@@ -241,6 +241,27 @@ static void test_worker_row (void **state)
     wm_canvas_free (&canvas);
 }
 
+/* Under their columns, on a tall screen.  */
+static void test_marks (void **state)
+{
+    (void) state;
+    wm_screen_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true };
+    campaign_new (&campaign, 1, "w");
+    draw (&canvas, &view, &campaign, 40, 79);
+    assert_false (shows (&canvas, "marks"));
+    campaign.mark[WM_TOP_BUCKETS - 79 + 9 + 22] = 'B'; /* the first column */
+    campaign.mark[WM_TOP_BUCKETS - 79 + 9 + 22 + 3] = 'P';
+    campaign.mark[0] = 'X'; /* further back than it shows */
+    draw (&canvas, &view, &campaign, 40, 79);
+    assert_true (shows (&canvas, "marks    B  P"));
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_false (shows (&canvas, "marks"));
+    json_decref (campaign.status);
+    wm_canvas_free (&canvas);
+}
+
 /* A screen that is printed once, as into a pipe: every text whole, in more lines if need be.  */
 static void test_once (void **state)
 {
@@ -283,7 +304,7 @@ int main (void)
         cmocka_unit_test (test_workers), cmocka_unit_test (test_filter),
         cmocka_unit_test (test_files),   cmocka_unit_test (test_sizes),
         cmocka_unit_test (test_words),   cmocka_unit_test (test_worker_row),
-        cmocka_unit_test (test_once)
+        cmocka_unit_test (test_marks),   cmocka_unit_test (test_once)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
