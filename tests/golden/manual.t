@@ -19,6 +19,7 @@ alone=()
 typed () { PYTHONPATH=$work/site PATH=$bin:$PWD/build/venv/bin:$PATH "${alone[@]}" python3 tests/golden/pages.py "$work/$1" "${@:2}"; }
 for page in "${pages[@]}"; do
     [ ${#alone[@]} != 0 ] || [[ $page != */disk-full.md ]] || { skip "$page: this user may not mount"; continue; }
+    has openssl || [[ $page != */gateway-tls-proxy.md ]] || { skip "$page: needs openssl"; continue; }
     ok "$page" typed "$(basename "$page")" "$page"
 done
 
