@@ -5,6 +5,7 @@
 #include "schema/base/wm_process.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -84,7 +85,8 @@ int wm_render_process_run (const char *verb, const char *path, int (*make) (void
     if (wm_file_commit (&file, &error))
         return complain (verb, error.fault, &error);
     if (isatty (STDERR_FILENO))
-        fprintf (stderr, "wiremill %s: wrote %s\n", verb, path);
+        fprintf (stderr, "wiremill %s: wrote %s%s\n", verb, path,
+                 fnmatch ("*.html", path, 0) == 0 ? "; open it in a browser" : "");
     return code;
 }
 
