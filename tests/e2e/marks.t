@@ -42,7 +42,7 @@ import re, sys
 page = open(sys.argv[1], encoding="utf-8").read()
 part = page[page.index('<figure id="%s"' % sys.argv[3]):] if len(sys.argv) > 3 else page
 part = part[:part.index("</figure>")] if len(sys.argv) > 3 else part
-picture = "".join(re.findall(r'<g class="mark">.*?>([A-Z])</text>', (part if len(sys.argv) > 3 else part[:part.index("Workers over time")])))
+picture = "".join(re.findall(r'<g class="mark">.*?>([A-Z])</text>', part.split("</figure>")[0]))
 table = "".join(re.findall(r'<th scope="row">([A-Z])</th>', part[part.index('class="marks"><caption'):]))
 assert re.fullmatch(sys.argv[2], picture) and re.fullmatch(sys.argv[2].replace("?", ""), table), (picture, table)
 assert "<b>" not in part.replace("<b>Time", "") and "tea &amp; &lt;b&gt;" in part, part

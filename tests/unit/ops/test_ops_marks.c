@@ -52,7 +52,7 @@ static char *drawn (double to_s)
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream (&text, &bytes);
-    wm_marks_draw (out, &past, &(wm_marks_frame_t){ BEGIN_S, to_s, 0, 100, 0, 100, "%" });
+    wm_marks_draw (out, &past, &(wm_marks_frame_t){ BEGIN_S, to_s, 0, 100, 0, 100 });
     fclose (out);
     return text;
 }
@@ -115,7 +115,7 @@ static void letters (void **state)
     char *text = drawn (BEGIN_S + 100);
     assert_int_equal (count (text, "<line "), 11);
     assert_int_equal (count (text, "y=\"11.0\""), 11);
-    assert_non_null (strstr (text, "x1=\"30.00%\" x2=\"30.00%\" y1=\"0.0%\" y2=\"100.0%\""));
+    assert_non_null (strstr (text, "x1=\"30.00\" x2=\"30.00\" y1=\"0.0\" y2=\"100.0\""));
     assert_int_equal (count (text, ">P</text>"), 11);
     assert_null (strstr (text, "<i>"));
     free (text);
