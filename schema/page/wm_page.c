@@ -79,7 +79,8 @@ static const char style[] =
     " [stroke='#222']{stroke:#dcdcdc}" LINES " [fill='#222']{fill:#dcdcdc}" LINES
     " [stroke='#e4e4e4']{stroke:#33383d}" LINES " [stroke='#0b5fb4']{stroke:#5aa2e6}" LINES
     " [fill='#0b5fb4']{fill:#5aa2e6}" LINES " [stroke='#c62828']{stroke:#ef6b6b}" LINES
-    " [fill='#c62828']{fill:#ef6b6b}}\n"
+    " [fill='#c62828']{fill:#ef6b6b}" LINES " [stroke='#6a3d9a']{stroke:#c9a6f0}" LINES
+    " [fill='#6a3d9a']{fill:#c9a6f0}}\n"
     "@page{margin:12mm}\n"
     "@media print{body{font-size:10.5px;print-color-adjust:exact;-webkit-print-color-adjust:exact}"
     "main{max-width:none;padding:0}.pictures{grid-template-columns:repeat(3,1fr)}"

@@ -147,7 +147,7 @@ copy_both -r "$out" "$work/other" && "${rebuild[@]}" --output "$work/other" "$wo
 unknown ()
 {
     rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" &&
-        says "other +stopped +- " &&
+        says "other +stopped +[A-Z][a-z]+ [ 0-9]+ [0-9:]+ +- " &&
         says "type the same wiremill run or wiremill broker command to continue"
 }
 ok "where all is gone nobody knows what part is done; a copy names no command of the original's" unknown

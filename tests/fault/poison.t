@@ -67,7 +67,7 @@ whose ()
     until_true 60 grep -q 'kill the engine of' "$work/whose.broker" || return 1
     keep "$bin/wiremill" why "$work/whose" "$work/in.h5" &&
         says '1 kill the engine of [^ ]+:[0-9]+ \(its log has the command to reproduce it\)' &&
-        says 'repair what the reason names .*the same wiremill produce command with --retry-held' &&
+        says 'repair what the reason names .* type `wiremill kick [^ ]*/whose.wiremill [^ ]*/in.h5`' &&
         grep -q 'wiremill-worker --replay .* reproduces it' "$work/whose.worker"
     local code=$?
     kill $producer
