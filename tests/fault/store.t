@@ -147,7 +147,7 @@ sided_late () # their process stands while the producer dies, and the next one m
     local status run fork
     WM_FAILPOINT=sidecar-write:1:$work/late.stop run late $(inputs a b) --sidecars &
     status=$!
-    until_true 60 test -e late.stop && run=$(pgrep -d, -f "^[^ ]*wiremill run.*out/late") && fork=$(pgrep -x wiremill -P "$run") || return 1
+    until_true 60 test -e late.stop && run=$(pgrep -d, -f "^[^ ]*wiremill run.*out/late") && fork=$(pgrep -x wm-sidecars -P "$run") || return 1
     until_true 60 test "$(echo late$beside/staged/*/out/stage-?.scores.h5 | wc -w)" = 2
     : >away && pkill -KILL -x wiremill-produc -P "$run" && until_true 60 grep -q 'starting it again' said && rm -f late$beside/staged/*/out/*.h5
     kill -CONT $fork && until_true 60 eval '! kill -0 $fork' && rm -f away
