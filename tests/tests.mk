@@ -253,3 +253,22 @@ deps-slurm:
 .PHONY: deps-browser
 deps-browser:
 	-@command -v chromium >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=chromium
+
+# AArch64 on this machine: a cross compiler, Debian's libraries for it in a folder, and qemu.
+ARM64      := build/arm64
+ARM64_ROOT := build/arm64-root
+ARM64_MAKE  = PKG_CONFIG_SYSROOT_DIR=$(abspath $(ARM64_ROOT)) PKG_CONFIG_LIBDIR=$(abspath \
+    $(ARM64_ROOT))/usr/lib/aarch64-linux-gnu/pkgconfig $(AGAIN) B=$(ARM64) CUDA=0 OPENVINO=none ONNXRUNTIME=none \
+    CC='aarch64-linux-gnu-gcc --sysroot=$(abspath $(ARM64_ROOT))'
+ARM64_TESTS = $(filter-out %_any %_cudnn %_gpu_real %_cuda%,$(filter $(B)/tests/test_schema_% $(B)/tests/test_broker_% \
+    $(B)/tests/test_kernels_%,$(UNIT)))
+.PHONY: deps-arm64 arm64 test-arm64
+deps-arm64:
+	@$(MAKE) --no-print-directory deps PACKAGES='gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static proot'
+	@[ -e $(ARM64_ROOT)/.made ] || { echo "  APT   arm64, to $(ARM64_ROOT)"; tests/arm64.sh root $(ARM64_ROOT) \
+	    $(filter lib%-dev zlib1g-dev,$(PACKAGES)) libc6-dev; }
+arm64: deps-arm64 ## build for AArch64 on this machine, to build/arm64 (without general engines and CUDA)
+	@$(ARM64_MAKE) all
+test-arm64: all arm64 ## unit tests for AArch64 by qemu, and a campaign with a worker of each machine
+	@$(ARM64_MAKE) $(ARM64_TESTS:$(B)/%=$(ARM64)/%)
+	@WM_BUILD=$(B) bash tests/arm64.sh test $(ARM64_ROOT) $(ARM64)
