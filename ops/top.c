@@ -312,6 +312,7 @@ static void move (top_t *self, int key)
 static void open_chosen (top_t *self)
 {
     wm_top_view_t *view = &self->view;
+    view->is_typing = false;
     if (view->screen == WM_TOP_LIST) {
         view->screen = WM_TOP_CAMPAIGN;
         *view->worker = 0;

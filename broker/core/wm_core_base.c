@@ -33,7 +33,7 @@ void wm_core_log (wm_core_t *self, const char *format, ...)
 
 void wm_core_mark (wm_core_t *self, wm_mark_kind_t kind, const char *format, ...)
 {
-    char text[sizeof ((wm_mark_t *) 0)->text];
+    char text[sizeof ((wm_mark_t *) 0)->text + 1]; /* a byte too many: it is cut at a character */
     va_list args;
     va_start (args, format);
     vsnprintf (text, sizeof text, format, args);

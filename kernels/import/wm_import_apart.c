@@ -161,7 +161,7 @@ be_apart (const wm_import_t *self, const wm_import_choices_t *choices, const cha
 
 /* ---- in the caller --------------------------------------------------------------------------- */
 
-/* Ends the process, which waits for a word or has answered. Returns its status.  */
+/* Ends the process, which has no more to do, or waits for a word. Returns its status.  */
 static int reap (wm_import_t *self)
 {
     int status = 0;

@@ -17,8 +17,9 @@
 #include <unistd.h>
 
 #define HELD_EVERY_MS 15000
-#define LISTS 4 /* that are kept */
+#define LISTS WM_SERVED_MAX
 #define PAGES 4
+#define KEPT_MS 3000 /* a page that was asked for so lately keeps its place */
 
 typedef struct {
     const wm_served_t *of; /* NULL: free */
@@ -124,21 +125,24 @@ unsigned wm_held_reader_page (wm_held_reader_t *self, const char *folder, const 
                               const char **text, size_t *bytes)
 {
     char path[PATH_MAX], output[PATH_MAX];
-    page_t *page = self->page;
+    page_t *page = NULL;
     *text = NULL;
     *bytes = 0;
     pthread_mutex_lock (&self->mutex);
     if (!*folder || *name == '.' || strchr (name, '/') || !output_of (name, output) ||
         snprintf (path, sizeof path, "%s/%s", folder, name) >= PATH_MAX)
         return 404;
+    const int64_t now_ms = wm_now_ms ();
     for (page_t *at = self->page; at < &self->page[PAGES]; at++) {
-        const bool is_it = strcmp (at->path, path) == 0;
-        if (is_it || at->asked_ms < page->asked_ms)
+        const bool is_it = strcmp (at->path, path) == 0,
+                   is_wanted = at->is_due || (at->asked_ms && now_ms - at->asked_ms < KEPT_MS);
+        if (is_it || (!is_wanted && (!page || at->asked_ms < page->asked_ms)))
             page = at;
         if (is_it)
             break;
     }
-    const int64_t now_ms = wm_now_ms ();
+    if (!page) /* its reader asks again; those who asked before get theirs first */
+        return 202;
     if (strcmp (page->path, path) != 0) {
         free (page->text);
         *page = (page_t){ .code = 202 };
@@ -157,16 +161,18 @@ unsigned wm_held_reader_page (wm_held_reader_t *self, const char *folder, const 
 /* ---- what is held ---------------------------------------------------------------------------- */
 
 /* Asks and reads; the status is the thread's own.  */
-static void read_one (const wm_served_t *of, json_t *status)
+static bool read_one (const wm_served_t *of, json_t *status)
 {
     char endpoint[256] = "";
     if (*of->folder)
         wm_ask_endpoint (of->folder, endpoint, NULL);
     else
         strcpy (endpoint, of->endpoint);
-    wm_account_add_up_to (status, "serve", endpoint, of->folder, WM_HELD_ROWS_MAX);
+    const int code =
+        wm_account_add_up_to (status, "serve", endpoint, of->folder, WM_HELD_ROWS_MAX);
     if (*of->folder) /* else its outputs are on another machine */
         add_pages (status);
+    return code == WM_EXIT_OK;
 }
 
 static slot_t *next_due (wm_held_reader_t *self)
@@ -198,13 +204,13 @@ static void *run (void *argument)
         json_t *status = slot->from;
         slot->from = NULL;
         pthread_mutex_unlock (&self->mutex);
-        read_one (of, status);
+        const bool is_read = read_one (of, status);
         pthread_mutex_lock (&self->mutex);
-        if (slot->of == of) {
+        if (slot->of == of && (is_read || !slot->list)) {
             json_decref (slot->list);
             slot->list = status;
             slot->read_ms = wm_now_ms ();
-        } else /* another campaign has its place */
+        } else /* another campaign has its place, or what was read before is better */
             json_decref (status);
     }
     pthread_mutex_unlock (&self->mutex);

@@ -1,8 +1,8 @@
 /* wm_held_reader.h - reads what is held of the campaigns whose lists are asked for, as `wiremill
    held` does, from a thread of its own: it asks the broker, and reads outputs.
 
-   However many requests come, a campaign is read once in HELD_EVERY_MS. Lists of the last few
-   campaigns are kept, each of at most WM_HELD_ROWS_MAX inputs and as many files. Pages of events
+   However many requests come, a campaign is read once in HELD_EVERY_MS. A list has at most
+   WM_HELD_ROWS_MAX inputs and as many files; one that cannot be read again stays. Pages of events
    that lie beside outputs (`wiremill show`) are read by the same thread: a disk that hangs stops
    only it. Thread: the server's, beside the thread inside.  */
 #ifndef WM_HELD_READER_H

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,7 +105,7 @@ static void take_held (const json_t *held, row_t *row)
                     .output = "",
                     .page = "",
                     .reason = *reason ? reason : "no reason given",
-                    .hits = wm_ask_real (held, "hits") };
+                    .hits = (double) wm_ask_int (held, "hits") };
     class_of (row->reason, row->class);
     if (strcmp (state, "batch") != 0)
         snprintf (row->what, sizeof row->what, "%s",
@@ -131,14 +132,14 @@ static size_t take_file (const json_t *file, row_t *row, size_t room)
                          .reason = is_open ? "known when its output is written"
                                            : "not known: its output cannot be read",
                          .what = "single hits",
-                         .hits = wm_ask_real (file, "held") };
+                         .hits = (double) wm_ask_int (file, "held") };
     json_object_foreach (reasons, reason, count)
     {
         if (n == room)
             break;
         row[n] = hits;
         row[n].reason = reason;
-        row[n].hits = json_number_value (count);
+        row[n].hits = fmin (fmax (json_number_value (count), 0), 0x1p53);
         class_of (reason, row[n++].class);
     }
     if (!json_object_size (reasons) && room) {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,7 +268,8 @@ static int mouse_key (size_t n)
     int button, column, row;
     memcpy (text, typed, n);
     text[n] = 0;
-    if (sscanf (text, "\033[<%d;%d;%d%c", &button, &column, &row, &last) != 4 || last != 'M')
+    if (sscanf (text, "\033[<%d;%d;%d%c", &button, &column, &row, &last) != 4 || last != 'M' ||
+        row < 1 || row > INT16_MAX)
         return WM_KEY_NONE;
     pointer = row - 1;
     return button == 0    ? WM_KEY_CLICK

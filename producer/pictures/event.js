@@ -868,10 +868,10 @@ const step = (by) => events.length > 1 && enter((state.event + by + events.lengt
 function pickers() {
   const strip = node("div", { class: "events", role: "group", tabindex: 0, "aria-label": "events" });
   for (const [k, event] of events.entries()) {
-    const { event: name, n, rows } = event.source.dataset;
+    const { event: name, n, points, rows } = event.source.dataset;
     event.thumb = node("canvas", { width: 132, height: 44, "aria-hidden": "true" });
     event.button = node("button", { type: "button", "aria-pressed": "false", onclick: () => enter(k).then((is) => is && pin(-1)) }, event.thumb,
-      node("span", {}, name + ", " + count(Number(n)) + " " + rows));
+      node("span", {}, name + ", " + count(Number(points ?? n)) + " " + rows));
     strip.append(event.button);
   }
   return strip;

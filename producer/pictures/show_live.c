@@ -108,8 +108,8 @@ static uint32_t count_extra (const wm_show_t *show)
     uint32_t n = 0;
     for (uint32_t i = 0; i < show->other.n_row; i++)
         n += !memcmp (show->other.key[i].id, id, sizeof id);
-    for (uint32_t i = 0; i < show->event.n_hit; i++)
-        n -= show->match[show->event.hit[i].row] != UINT32_MAX;
+    for (uint32_t i = 0; i < show->scores.n_row; i++) /* not by hits: a space point has several */
+        n -= !memcmp (show->scores.key[i].id, id, sizeof id) && show->match[i] != UINT32_MAX;
     return n;
 }
 
@@ -128,7 +128,7 @@ static void write_facts (const wm_show_t *show, uint32_t n, FILE *out)
              show->call.sigmoid);
     put (out, "rows", wm_show_rows (show));
     if (show->n_point)
-        fputs (" data-points=\"yes\"", out);
+        fprintf (out, " data-points=\"%u\"", show->n_point);
     if (show->against) {
         put (out, "a", show->path);
         put (out, "b", show->against);

@@ -41,6 +41,14 @@ static void add_hit (wm_called_t *self, const wm_comparison_t *found, uint64_t i
     note (self, &hit);
 }
 
+static bool same_labels (const wm_called_t *self, const char (*label)[48])
+{
+    for (uint32_t k = 0; k < self->n_label; k++)
+        if (strcmp (self->label[k], label[k]) != 0)
+            return false;
+    return true;
+}
+
 uint64_t wm_called_add (wm_called_t *self, const wm_comparison_t *found, uint32_t file)
 {
     const uint32_t n = found->a.n_label;
@@ -52,7 +60,7 @@ uint64_t wm_called_add (wm_called_t *self, const wm_comparison_t *found, uint32_
         memcpy (self->label, found->a.label, n * sizeof *self->label);
         self->rule = wm_call_rule_new (self->label, n, WM_CALL_LEAST);
     }
-    if (self->n_label != n || memcmp (self->label, found->a.label, n * sizeof *self->label))
+    if (self->n_label != n || !same_labels (self, found->a.label))
         return 0;
     for (uint64_t i = 0; i < found->n_scored; i++)
         add_hit (self, found, i, file);

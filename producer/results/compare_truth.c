@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAIRS_MAX 100
@@ -43,7 +44,15 @@ static wm_report_outputs_t outputs_of (const pairs_t *self, const char *path[2 *
     return (wm_report_outputs_t){ .path = path, .n = 2 * self->n };
 }
 
-/* Keeps those of which an input, A's or B's, is here and has truth, while they fit.  */
+static bool is_one_file (const char *a, const char *b)
+{
+    struct stat of[2];
+    return !a || !b ||
+           (stat (a, &of[0]) == 0 && stat (b, &of[1]) == 0 && of[0].st_dev == of[1].st_dev &&
+            of[0].st_ino == of[1].st_ino);
+}
+
+/* Keeps those of one input, A's and B's, that is here and has truth, while they fit.  */
 static void take_true (pairs_t *self, const char *const input[2 * PAIRS_MAX],
                        const uint64_t hits[2 * PAIRS_MAX])
 {
@@ -52,7 +61,7 @@ static void take_true (pairs_t *self, const char *const input[2 * PAIRS_MAX],
     uint64_t n_hit = 0;
     for (size_t i = 0; i < self->n; i++) {
         const char *one = input[i] ? input[i] : input[self->n + i];
-        if (!one)
+        if (!one || !is_one_file (input[i], input[self->n + i]))
             continue;
         self->pair[n] = self->pair[i];
         self->pair[n].hits = hits[i];
@@ -120,7 +129,7 @@ static void write_both (const wm_agreement_t both[2], FILE *out)
     wm_page_pictures_end (out);
 }
 
-/* Each output is joined with its own input: others may have hits of the same numbers.  */
+/* Each output is joined with its input alone: others may have hits of the same numbers.  */
 static wm_fault_t read_side (wm_agreement_t *self, const pairs_t *pairs, int side,
                              wm_error_t *error)
 {
