@@ -265,7 +265,7 @@ ARM64_TESTS = $(filter-out %_any %_cudnn %_gpu_real %_cuda%,$(filter $(B)/tests/
 .PHONY: deps-arm64 arm64 test-arm64
 deps-arm64:
 	@$(MAKE) --no-print-directory deps PACKAGES='gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static proot'
-	@[ -e $(ARM64_ROOT)/.made ] || { echo "  APT   arm64, to $(ARM64_ROOT)"; tests/arm64.sh root $(ARM64_ROOT) \
+	@[ -e $(ARM64_ROOT)/.made ] || { echo "  APT   arm64, to $(ARM64_ROOT)"; bash tests/arm64.sh root $(ARM64_ROOT) \
 	    $(filter lib%-dev zlib1g-dev,$(PACKAGES)) libc6-dev; }
 arm64: deps-arm64 ## build for AArch64 on this machine, to build/arm64 (without general engines and CUDA)
 	@$(ARM64_MAKE) all
