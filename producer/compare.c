@@ -74,12 +74,7 @@ static void print_people (const wm_comparison_t *self, const char *a, uint32_t n
             self->a.n_row, b, self->b.n_row, self->n_joined, self->n_scored);
     print_only (self, 0);
     print_only (self, 1);
-    for (uint8_t s = 0; s < WM_HIT_STATUSES; s++)
-        for (uint8_t t = 0; t < WM_HIT_STATUSES; t++)
-            if (s != t && self->n_status_pair[s][t])
-                printf ("%" PRIu64 " with another status: %s in A, %s in B\n",
-                        self->n_status_pair[s][t], wm_comparison_status (s),
-                        wm_comparison_status (t));
+    wm_comparison_print_statuses (self->n_status_pair);
     int width = 5;
     for (uint32_t k = 0; k < self->a.n_label; k++)
         width = (int) strlen (self->a.label[k]) > width ? (int) strlen (self->a.label[k]) : width;

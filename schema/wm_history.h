@@ -122,7 +122,7 @@ extern const struct wm_mark_what_t {
     int burst_s;
 } wm_mark_what[WM_N_MARK];
 
-/* Returns the kind of this name; WM_N_MARK: there is none.  */
+/* Returns the kind of this name; WM_N_MARK: no kind has it.  */
 wm_mark_kind_t wm_mark_of (const char *name);
 
 #define WM_MARKS_MAX 500 /* that are kept */

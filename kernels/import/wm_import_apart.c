@@ -5,9 +5,9 @@
    The process is a fork: the engines' libraries are where they are, and it starts in a millisecond.
    It may read the model, the files beside it and the engines; it may write in a folder that was
    made for it, PLACE.import-XXXXXX, from which the caller renames the .wmm. It answers through a
-   socket when it has read the model, and waits; if it is told to go on, it makes the .wmm and
-   answers again. An answer is checked as that of a stranger. The process dies with the caller. A
-   folder that a killed import left is swept by the next import to that place.  */
+   socket when it has read the model, and waits for the caller's word, on which it makes the .wmm
+   and answers again. An answer is checked as that of a stranger. The process dies with the caller.
+   A folder that a killed import left is swept by the next import to that place.  */
 #include "kernels/import/wm_import_private.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"

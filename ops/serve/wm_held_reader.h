@@ -27,8 +27,8 @@ wm_held_reader_t *wm_held_reader_new (void);
 const json_t *wm_held_reader_lend (wm_held_reader_t *self, const wm_served_t *one,
                                    const json_t *status, double *age_s);
 
-/* Lends such a page. Returns 200; 202: it is being read; 404: there is none of this name; 413: it
-   is too long. Taken back as the list is.  */
+/* Lends such a page. Returns 200; 202: it is being read; 404: no output has this page; 413: it is
+   too long. Taken back as the list is.  */
 unsigned wm_held_reader_page (wm_held_reader_t *self, const char *folder, const char *name,
                               const char **text, size_t *bytes);
 

@@ -106,7 +106,7 @@ static int by_age (const void *a, const void *b)
                                     : strcmp (one->path, other->path);
 }
 
-/* The campaigns in a folder, the latest first; the caller's, NULL: there is none.  */
+/* The campaigns in a folder, the latest first; the caller's, NULL: the folder has no campaign.  */
 static entry_t *look_in (const char *folder, size_t *n)
 {
     DIR *dir = opendir (folder);

@@ -39,7 +39,7 @@ bool wm_served_start (wm_served_list_t *self, int64_t interval_ms);
    and uses what it has.  */
 bool wm_served_end (wm_served_list_t *self, int64_t ms);
 
-/* The campaign of this name, of which the first n characters count; NULL: there is none.  */
+/* The campaign of this name, of which the first n characters count; NULL: no campaign has it.  */
 wm_served_t *wm_served_named (wm_served_list_t *self, const char *name, size_t n);
 
 #endif

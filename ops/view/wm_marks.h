@@ -26,8 +26,7 @@ void wm_marks_draw (FILE *out, const wm_history_query_t *past, const wm_marks_fr
 void wm_marks_table (FILE *out, const wm_history_query_t *past, double from_s, double to_s,
                      const char *(*date) (double unix_s, char text[32]));
 
-/* Writes the letters of n equal parts of this time, a blank if there is none; of several the
-   last.  */
+/* Writes a letter for each of n equal parts of this time: that of its last mark, or a blank.  */
 void wm_marks_row (const wm_history_query_t *past, double from_s, double to_s, char *letter,
                    size_t n);
 

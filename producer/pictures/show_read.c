@@ -164,7 +164,7 @@ static uint32_t worst_against (const wm_show_t *self)
     return row;
 }
 
-/* The row whose truth has the lowest score; UINT32_MAX: there is none.  */
+/* The row whose truth has the lowest score; UINT32_MAX: no row has truth.  */
 static wm_fault_t worst_of_truth (const wm_show_t *self, uint32_t *row, wm_error_t *error)
 {
     double worst = INFINITY;

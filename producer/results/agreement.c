@@ -416,7 +416,7 @@ wm_fault_t wm_agreement_count (wm_agreement_t *self, double michel_least, wm_err
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* A plane's number, or a cryostat's and a TPC's; negative: there is none.  */
+/* A plane's number, or a cryostat's and a TPC's; negative: the hit has no such number.  */
 static int64_t part_of (const wm_agreement_place_t *place, wm_agreement_by_t by)
 {
     if (by == WM_AGREEMENT_BY_PLANE)

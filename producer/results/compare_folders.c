@@ -191,12 +191,7 @@ static void print_totals (const wm_folders_t *self)
             self->n_status, self->n_over, self->called.n_other, largest);
     print_alone (self, 0);
     print_alone (self, 1);
-    for (uint8_t s = 0; s < WM_HIT_STATUSES; s++)
-        for (uint8_t t = 0; t < WM_HIT_STATUSES; t++)
-            if (s != t && self->n_status_pair[s][t])
-                printf ("%" PRIu64 " with another status: %s in A, %s in B\n",
-                        self->n_status_pair[s][t], wm_comparison_status (s),
-                        wm_comparison_status (t));
+    wm_comparison_print_statuses (self->n_status_pair);
     for (uint32_t a = 0; a < self->called.n_label; a++)
         for (uint32_t b = 0; b < self->called.n_label; b++)
             if (a != b && self->called.n[a][b])

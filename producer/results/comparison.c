@@ -156,8 +156,8 @@ static wm_fault_t labels_choose (wm_comparison_t *self, const char *a, const cha
         return fault;
     if (!from->n_label)
         return wm_fault (error, WM_EBATCH,
-                         "neither %.200s nor %.200s is an output of wiremill, which tells what the "
-                         "scores are called",
+                         "neither %.200s nor %.200s is an output of wiremill, which would name its "
+                         "scores",
                          a, b);
     if (path == b && (fault = wm_scores_labels (other, b, error)))
         return fault;
@@ -208,6 +208,15 @@ double wm_comparison_score_b (const wm_comparison_t *self, uint32_t k, uint64_t 
 const char *wm_comparison_status (uint8_t status)
 {
     return status == WM_HIT_NONFINITE ? "not finite" : wm_hit_status_text (status);
+}
+
+void wm_comparison_print_statuses (const uint64_t pair[WM_HIT_STATUSES][WM_HIT_STATUSES])
+{
+    for (uint8_t a = 0; a < WM_HIT_STATUSES; a++)
+        for (uint8_t b = 0; b < WM_HIT_STATUSES; b++)
+            if (a != b && pair[a][b])
+                printf ("%" PRIu64 " with another status: %s in A, %s in B\n", pair[a][b],
+                        wm_comparison_status (a), wm_comparison_status (b));
 }
 
 int wm_comparison_digits (double score)

@@ -56,6 +56,9 @@ double wm_comparison_score_b (const wm_comparison_t *self, uint32_t k, uint64_t 
 /* Names a status for people.  */
 const char *wm_comparison_status (uint8_t status);
 
+/* Prints a line for each two statuses that hits have in A and in B, with their number.  */
+void wm_comparison_print_statuses (const uint64_t pair[WM_HIT_STATUSES][WM_HIT_STATUSES]);
+
 /* How many digits a score has as it is stored: of float32 or float64.  */
 int wm_comparison_digits (double score);
 

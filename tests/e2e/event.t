@@ -215,7 +215,8 @@ for p in image.PLANES:
     ticks = seen[5, p].reshape(-1, n_bin, image.WINDOW)
     charge.append(np.take_along_axis(ticks, np.abs(ticks).argmax(2)[:, :, None], 2)[:, :, 0])
     got = column("charge-%d" % p)
-    assert got is None if len(sys.argv) > 3 else (got == charge[p]).all(), p
+    wanted = None if len(sys.argv) > 3 else charge[p]
+    assert np.array_equal(got, wanted), p
 print("until view.panels.length === 3\nquiet")
 if len(sys.argv) > 3:
     print("true element.legend.textContent.includes('Without charge: ') && !hasCharge() && state.layer === 'value'")

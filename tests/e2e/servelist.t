@@ -137,7 +137,7 @@ umask 077
 echo correct-horse-battery >"$work/password"
 serve "$all" --password-file "$work/password"
 door () { code 401 / && code 401 /c/good/ && code 503 /health/ready && says '^a campaign: it is finished' && ! says 'good|live'; }
-ok "with a password none of it is open, and health names nothing" until_true 60 door
+ok "with a password every page asks for it, and health names no campaign" until_true 60 door
 end
 
 several () { refused 2 "more/good: give all campaigns as arguments, or one by --campaign" "$bin/wiremill" serve "$all/live" "$work/more/good" --broker ipc://x; }
