@@ -317,6 +317,8 @@ points () # an output of space points, and its page
             --output "$work/q.html" && grep -c '>The patch of space point [0-9]* as the network saw it, channel [012]<' "$work/q.html" | grep -qx 3
 }
 ok "a page of space points has their hits on each plane, and the patch of one" points
+none_extra () { "$bin/wiremill" show "$work/points/sp.scores.h5" --event 1:0:17 --against "$work/points/sp.scores.h5" --output "$work/r.html" && grep -q ' data-extra="0"' "$work/r.html"; }
+ok "... of two outputs: a point is counted once, not on each plane" none_extra
 cat >"$work/several.py" <<'PYTHON'
 """several.py - look EVENTS SCORES PAGE FROM TO: the page has these events' hits; steps for browser.py
 many EVENTS SCORES TO N: copies of an event, as an input and its output, TO.h5 and TO.scores.h5"""

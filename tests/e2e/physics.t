@@ -73,6 +73,14 @@ changed ()
         $python tests/e2e/page.py look "$work/c.html" >"$work/page.json" && again changed "$work/e1.h5" "$work/d0.scores.h5" "$work/d5.scores.h5"
 }
 ok "compare: the hits that are called otherwise; efficiency, purity and ROC of both" changed
+strangers () # outputs of two inputs: one truth would judge the hits of both
+{
+    mkdir "$work/far" && cp -p "$work/e1.h5" "$work/far" && cp "$work/d5.scores.h5" "$work/far" &&
+        $python -c 'import h5py, sys; h5py.File (sys.argv[1], "a").attrs["input"] = sys.argv[2]' "$work/far/d5.scores.h5" "$work/far/e1.h5" &&
+        grep -q '<h2>Truth</h2>' "$work/c.html" && exits 1 "$bin/wiremill" compare "$work/d0.scores.h5" "$work/far/d5.scores.h5" --page "$work/far.html" &&
+        ! grep '<h2>Truth</h2>' "$work/far.html"
+}
+ok "... but not with the truth of one if their inputs are two" strangers
 # Two campaigns: b/ has the first output under the second one's name, with other scores; an output of its own; the third as it is.
 campaigns ()
 {
