@@ -179,15 +179,28 @@ static void show_workers (const json_t *s)
         printf ("... and %lld more\n", (long long) (total - (int64_t) json_array_size (list)));
 }
 
+/* A name, in `least` to `most` columns. Its end is kept, which distinguishes it.  */
+static void show_name (const char *name, int least, int most, bool is_cut)
+{
+    const int length = (int) strlen (name);
+    if (is_cut && length > most)
+        printf ("...%s", name + length - most + 3);
+    else
+        printf ("%-*s", least, name);
+}
+
 static void show_producers (const json_t *s)
 {
     const json_t *list = json_object_get (s, "producers"), *one;
     size_t i;
+    const int input = wm_show_width (STDOUT_FILENO) - 25;
     if (json_array_size (list))
         printf ("\n%-24s %s\n", "PRODUCER", "INPUT");
     json_array_foreach (list, i, one)
     {
-        printf ("%-24.24s %s\n", wm_ask_text (one, "label"), wm_ask_text (one, "input"));
+        printf ("%-24.24s ", wm_ask_text (one, "label"));
+        show_name (wm_ask_text (one, "input"), 0, input, true);
+        putchar ('\n');
         wm_ask_late (stdout, one);
     }
 }
@@ -307,16 +320,6 @@ typedef struct {
     bool json;
 } files_t;
 
-/* A name in so many columns: its end, which distinguishes it.  */
-static void show_name (const char *name, int width, bool is_cut)
-{
-    const int length = (int) strlen (name);
-    if (is_cut && length > width)
-        printf ("...%s  ", name + length - width + 3);
-    else
-        printf ("%-*s  ", width, name);
-}
-
 static bool show_file (void *argument, const json_t *file)
 {
     char hits[32], held[32];
@@ -331,9 +334,10 @@ static bool show_file (void *argument, const json_t *file)
     if (!self->n++)
         printf ("%-*s  %-*s  %-7s  %9s  %9s\n", self->input, "INPUT", self->output, "OUTPUT",
                 "STATE", "ROWS", "HELD ROWS");
-    show_name (wm_ask_text (file, "path"), self->input, self->is_cut);
-    show_name (wm_ask_text (file, "output"), self->output, self->is_cut);
-    printf ("%-7s  %9s  %9s\n", state,
+    show_name (wm_ask_text (file, "path"), self->input, self->input, self->is_cut);
+    fputs ("  ", stdout);
+    show_name (wm_ask_text (file, "output"), self->output, self->output, self->is_cut);
+    printf ("  %-7s  %9s  %9s\n", state,
             is_held || strcmp (state, "open") == 0 /* its rows are not known yet */
                 ? "-"
                 : wm_show_short (wm_ask_real (file, "hits"), hits),
