@@ -199,7 +199,7 @@ static void show_producers (const json_t *s)
     json_array_foreach (list, i, one)
     {
         printf ("%-24.24s ", wm_ask_text (one, "label"));
-        show_name (wm_ask_text (one, "input"), 0, input, true);
+        show_name (wm_ask_text (one, "input"), 0, input, isatty (STDOUT_FILENO));
         putchar ('\n');
         wm_ask_late (stdout, one);
     }

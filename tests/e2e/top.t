@@ -20,7 +20,7 @@ top () { timeout 900 python3 tests/e2e/terminal.py "$bin/wiremill" top --interva
 
 ok "a broker" broker "$out" --listen "$endpoint"
 "$bin/wiremill" pause "$out" --why lunch >/dev/null
-deep=$work/$(printf 'a%.0s' {1..90}) # no line may be longer for the name of an input
+deep=$work/$(printf 'a%.0s' {1..90}) # longer than a terminal is wide
 mkdir "$deep" && cp "$made/two.h5" "$deep/"
 timeout 300 "$bin/wiremill" produce --broker "$endpoint" --input "$deep/two.h5" >"$work/produce" 2>&1 &
 producer=$!
@@ -31,9 +31,9 @@ once ()
         says "^  no worker is connected" && ! grep -q "$(printf '\033')" "$work/said"
 }
 ok "--once prints one screen, without escape codes" once
-fits () # columns, command...: no line of it is longer, but one that is to be typed
+fits () # columns, command...: no line of it is longer, but one of a folder
 {
-    keep "${@:2}" && awk -v n="$1" -v typed="run \`" 'length ($0) > n && !index ($0, typed) {print "too long: " $0; bad = 1} END {exit bad}' "$work/said"
+    keep "${@:2}" && awk -v n="$1" -v folder="$work" 'length ($0) > n && !index ($0, folder) {print "too long: " $0; bad = 1} END {exit bad}' "$work/said"
 }
 is_listed () { "$bin/wiremill" status "$out" | grep -q '^PRODUCER'; }
 narrow ()
@@ -43,6 +43,13 @@ narrow ()
         COLUMNS=120 fits 120 "$bin/wiremill" status "$out" && says '^CAMPAIGN .* SUBMITTED .* ETA$'
 }
 ok "where there is no terminal, both fit 80 columns, or COLUMNS" narrow
+names_input ()
+{
+    "$bin/wiremill" status "$out" | grep -qF "$deep/two.h5" &&
+        script -qec "stty cols 80; '$bin/wiremill' status '$out'" /dev/null </dev/null | tr -d '\r' >"$work/said" &&
+        grep -qE '^[^ ]+ +[.]{3}.*aaaa/two[.]h5$' "$work/said" && awk '/aaaa\/two/ && length > 80 {exit 1}' "$work/said"
+}
+ok "a pipe has the path of an input whole, a terminal its end" names_input
 no_terminal () { keep "$bin/wiremill" top "$out" </dev/null && says "^ out: paused"; }
 ok "so does top where there is no terminal" no_terminal
 nothing () { refused 2 "made-up does not exist" "$bin/wiremill" top "$work/made-up" && refused 2 "port is missing" "$bin/wiremill" top tcp://; }
