@@ -49,22 +49,25 @@ static bool same_labels (const wm_called_t *self, const char (*label)[48])
     return true;
 }
 
-uint64_t wm_called_add (wm_called_t *self, const wm_comparison_t *found, uint32_t file)
+bool wm_called_add (wm_called_t *self, const wm_comparison_t *found, uint32_t file,
+                    uint64_t *n_other)
 {
     const uint32_t n = found->a.n_label;
-    const uint64_t n_other = self->n_other;
-    if (n < 2 || n > WM_CALLED_LABELS_MAX || !found->n_scored)
-        return 0;
-    if (!self->n_label) {
+    const uint64_t before = self->n_other;
+    *n_other = 0;
+    if (n < 2 || n > WM_CALLED_LABELS_MAX)
+        return false;
+    if (!self->n_label && found->n_scored) {
         self->n_label = n;
         memcpy (self->label, found->a.label, n * sizeof *self->label);
         self->rule = wm_call_rule_new (self->label, n, WM_CALL_LEAST);
     }
-    if (self->n_label != n || !same_labels (self, found->a.label))
-        return 0;
+    if (self->n_label && (self->n_label != n || !same_labels (self, found->a.label)))
+        return false;
     for (uint64_t i = 0; i < found->n_scored; i++)
         add_hit (self, found, i, file);
-    return self->n_other - n_other;
+    *n_other = self->n_other - before;
+    return true;
 }
 
 void wm_called_hit (FILE *out, const wm_scores_key_t *key)

@@ -33,10 +33,11 @@ typedef struct {
     wm_called_hit_t hit[WM_CALLED_LISTED];
 } wm_called_t;
 
-/* Adds the hits that both scored; `file` is the caller's name of them. Returns how many are called
-   otherwise. The first comparison decides the labels; one with others, or with too many or no two
-   labels, adds nothing.  */
-uint64_t wm_called_add (wm_called_t *self, const wm_comparison_t *found, uint32_t file);
+/* Adds the hits that both scored, and sets *n_other to those that are called otherwise; `file` is
+   the caller's name of them. False: nothing is added, since the comparison has other labels than the
+   first one with hits, too many, or no two.  */
+bool wm_called_add (wm_called_t *self, const wm_comparison_t *found, uint32_t file,
+                    uint64_t *n_other);
 
 /* Writes an element <td> on the file of a hit.  */
 typedef void wm_called_cell (void *arg, const wm_called_hit_t *hit, FILE *out);

@@ -71,12 +71,15 @@ static void add_pair (wm_folders_t *self, size_t i, wm_folders_row_t *row)
     const wm_comparison_t *found = &self->found;
     row->is_same = wm_comparison_is_same (found);
     row->n_over = count_over (found);
-    row->n_other = wm_called_add (&self->called, found, (uint32_t) i);
+    row->is_called = wm_called_add (&self->called, found, (uint32_t) i, &row->n_other);
+    row->largest = found->n_scored ? 0 : NAN;
     for (uint32_t k = 0; k < found->a.n_label; k++) {
-        row->largest = fmax (row->largest, found->label[k].largest);
+        if (found->n_scored)
+            row->largest = fmax (row->largest, found->label[k].largest);
         add_label (self, i, k);
     }
     self->n_compared++;
+    self->n_called += row->is_called;
     self->n_same += row->is_same;
     self->n_row[0] += found->a.n_row;
     self->n_row[1] += found->b.n_row;
@@ -123,18 +126,29 @@ static void print_head (const wm_folders_t *self)
             "only A", "only B", "status", "above", "otherwise", "largest");
 }
 
+/* The last two columns: hits called otherwise, or -, and the largest difference, NaN: none.  */
+static void print_end (bool is_called, uint64_t n_other, double largest)
+{
+    char number[32] = "-";
+    if (is_called)
+        snprintf (number, sizeof number, "%" PRIu64, n_other);
+    printf ("  %9s", number);
+    snprintf (number, sizeof number, isnan (largest) ? "-" : "%.2g", largest);
+    printf ("  %7s\n", number);
+}
+
 static void print_row (const wm_folders_t *self, size_t i, const wm_folders_row_t *row)
 {
     const wm_comparison_t *found = &self->found;
     char name[WM_FOLDER_NAME_BYTES];
     printf ("%-*s  ", width_of (self), wm_folder_pairs_name (&self->pairs, i, name));
-    if (row->why)
+    if (row->why) {
         printf ("not compared: %s\n", row->why);
-    else
-        printf ("%10" PRIu64 "  %7" PRIu64 "  %7" PRIu64 "  %7" PRIu64 "  %7" PRIu64 "  %9" PRIu64
-                "  %7.2g\n",
-                found->n_joined, found->n_only[0], found->n_only[1], found->n_status, row->n_over,
-                row->n_other, row->largest);
+        return;
+    }
+    printf ("%10" PRIu64 "  %7" PRIu64 "  %7" PRIu64 "  %7" PRIu64 "  %7" PRIu64, found->n_joined,
+            found->n_only[0], found->n_only[1], found->n_status, row->n_over);
+    print_end (row->is_called, row->n_other, row->largest);
 }
 
 static void print_alone (const wm_folders_t *self, int side)
@@ -182,13 +196,16 @@ static void print_labels (const wm_folders_t *self)
 
 static void print_totals (const wm_folders_t *self)
 {
-    double largest = 0;
-    for (uint32_t k = 0; k < self->n_label; k++)
+    double largest = self->n_scored ? 0 : NAN;
+    for (uint32_t k = 0; k < self->n_label && self->n_scored; k++)
         largest = fmax (largest, self->label[k].largest);
-    printf ("%-*s  %10" PRIu64 "  %7" PRIu64 "  %7" PRIu64 "  %7" PRIu64 "  %7" PRIu64 "  %9" PRIu64
-            "  %7.2g\n",
+    printf ("%-*s  %10" PRIu64 "  %7" PRIu64 "  %7" PRIu64 "  %7" PRIu64 "  %7" PRIu64,
             width_of (self), "all", self->n_joined, self->n_only[0], self->n_only[1],
-            self->n_status, self->n_over, self->called.n_other, largest);
+            self->n_status, self->n_over);
+    print_end (self->n_called, self->called.n_other, largest);
+    if (self->n_called < self->n_compared)
+        printf ("what hits are called was compared in %zu of %zu pairs; the others have - there\n",
+                self->n_called, self->n_compared);
     print_alone (self, 0);
     print_alone (self, 1);
     wm_comparison_print_statuses (self->n_status_pair);
@@ -240,6 +257,14 @@ static void json_output (const char *name, const wm_folder_output_t *output)
         fputs ("null", stdout);
 }
 
+static void json_otherwise (bool is_called, uint64_t n)
+{
+    if (is_called)
+        printf (", \"otherwise\": %" PRIu64, n);
+    else
+        fputs (", \"otherwise\": null", stdout);
+}
+
 static void json_row (const wm_folders_t *self, size_t i, const wm_folders_row_t *row)
 {
     const wm_comparison_t *found = &self->found;
@@ -253,11 +278,10 @@ static void json_row (const wm_folders_t *self, size_t i, const wm_folders_row_t
     } else if (row) {
         printf (", \"same\": %s, \"hits_a\": %u, \"hits_b\": %u, \"joined\": %" PRIu64
                 ", \"scored\": %" PRIu64 ", \"only_a\": %" PRIu64 ", \"only_b\": %" PRIu64
-                ", \"status_differs\": %" PRIu64 ", \"above\": %" PRIu64
-                ", \"otherwise\": %" PRIu64,
+                ", \"status_differs\": %" PRIu64 ", \"above\": %" PRIu64,
                 row->is_same ? "true" : "false", found->a.n_row, found->b.n_row, found->n_joined,
-                found->n_scored, found->n_only[0], found->n_only[1], found->n_status, row->n_over,
-                row->n_other);
+                found->n_scored, found->n_only[0], found->n_only[1], found->n_status, row->n_over);
+        json_otherwise (row->is_called, row->n_other);
         json_number ("largest", row->largest, 9);
         fputs (", \"not_compared\": [", stdout);
         for (uint32_t k = 0; k < found->n_gone; k++) {
@@ -301,11 +325,13 @@ static void json_totals (const wm_folders_t *self)
         "\"failed\": %zu, \"outputs_only_a\": %zu, \"outputs_only_b\": %zu, \"hits_a\": %" PRIu64
         ", \"hits_b\": %" PRIu64 ", \"joined\": %" PRIu64 ", \"scored\": %" PRIu64
         ", \"only_a\": %" PRIu64 ", \"only_b\": %" PRIu64 ", \"status_differs\": %" PRIu64
-        ", \"above\": %" PRIu64 ", \"otherwise\": %" PRIu64 ",\n\"called\": [",
+        ", \"above\": %" PRIu64,
         is_same (self) ? "true" : "false", self->found.tolerance, self->n_compared, self->n_same,
         self->n_failed, self->n_alone[0], self->n_alone[1], self->n_row[0], self->n_row[1],
         self->n_joined, self->n_scored, self->n_only[0], self->n_only[1], self->n_status,
-        self->n_over, self->called.n_other);
+        self->n_over);
+    json_otherwise (self->n_called, self->called.n_other);
+    fputs (",\n\"called\": [", stdout);
     for (uint32_t a = 0; a < self->called.n_label; a++)
         for (uint32_t b = 0; b < self->called.n_label; b++)
             if (self->called.n[a][b]) {

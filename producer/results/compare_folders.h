@@ -22,16 +22,17 @@ typedef struct {
 /* What was found in one pair.  */
 typedef struct {
     bool is_same;
+    bool is_called;   /* what hits are called is compared; else the labels forbid it */
     uint64_t n_over;  /* hits with a score that differs by more than the tolerance */
     uint64_t n_other; /* called otherwise */
-    double largest;
+    double largest;   /* NaN: no hit was scored on both sides */
     const char *why; /* it could not be compared; NULL: it was */
 } wm_folders_row_t;
 
 typedef struct {
     wm_folder_pairs_t pairs;
     wm_comparison_t found;                           /* of the pair at hand */
-    size_t n_compared, n_same, n_failed, n_alone[2]; /* pairs; outputs of one side only */
+    size_t n_compared, n_called, n_same, n_failed, n_alone[2]; /* pairs; outputs of one side only */
     uint64_t n_row[2], n_joined, n_scored, n_only[2], n_over;
     uint64_t n_status, n_status_pair[WM_HIT_STATUSES][WM_HIT_STATUSES];
     uint32_t n_label;

@@ -84,7 +84,8 @@ static void put_count (FILE *out, uint64_t n)
 
 static void put_difference (FILE *out, double value)
 {
-    wm_page_put (out, "td class=\"n\"", isfinite (value) ? "%.3g" : "not finite", value);
+    wm_page_put (out, "td class=\"n\"", isnan (value) ? "-" : isfinite (value) ? "%.3g" : "not finite",
+                 value);
 }
 
 /* The pages of a pair's events, A's and B's; behind # a hit of them, or NULL.  */
@@ -119,7 +120,10 @@ static void put_row (rows_t *rows, size_t i, const wm_folders_row_t *row, FILE *
         put_count (out, found->n_only[1]);
         put_count (out, found->n_status);
         put_count (out, row->n_over);
-        put_count (out, row->n_other);
+        if (row->is_called)
+            put_count (out, row->n_other);
+        else
+            fputs ("<td class=\"n\">not compared</td>", out);
         put_difference (out, row->largest);
     }
     fputs ("<td>", out);

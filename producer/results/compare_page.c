@@ -417,7 +417,7 @@ wm_fault_t wm_compare_page_write (const wm_compare_page_t *self, FILE *out, wm_e
     if (memory)
         fclose (memory);
     if (!fault) {
-        wm_called_add (&called, self->found, 0);
+        wm_called_add (&called, self->found, 0, &(uint64_t){ 0 });
         wm_page_events_begin (&links.events, self->place);
         wm_page_begin (out, "Comparison of scores");
         write_verdict (self->found, out);

@@ -256,6 +256,35 @@ folder_damaged ()
         says '^three.scores.h5 +[0-9]' && exits 5 compare --json "$work/a" "$work/b" && says '"failed": 1, '
 }
 ok "an output that is cut off: the others are compared, exit 5" folder_damaged
+$python - "$ours" "$work" <<'PYTHON' || bail "no outputs of other labels"
+import os, sys, shutil, h5py, numpy as np
+ours, folder = sys.argv[1:]
+for side in "cd":
+    os.makedirs(f"{folder}/{side}")
+    for name in "first", "fewer", "none":
+        shutil.copy(ours, f"{folder}/{side}/{name}.scores.h5")
+        with h5py.File(f"{folder}/{side}/{name}.scores.h5", "r+") as f:
+            f.attrs.modify("input", np.bytes_(f"/d/{name}.h5"))
+            if name == "fewer":
+                del f["emtrkmichel/none"]
+                f["emtrkmichel/em"][0] = side == "d"
+            if name == "none":
+                f["emtrkmichel/status"][:] = 2
+PYTHON
+other_labels ()
+{
+    exits 1 compare "$work/c" "$work/d" && says '^fewer.scores.h5 .* 1 +[0-9]+ +[0-9.e-]+$' && says '^first.scores.h5 .* - +0$' &&
+        says '^none.scores.h5 .* - +-$' && says '^what hits are called was compared in 1 of 3 pairs' &&
+        exits 1 compare --json "$work/c" "$work/d" --page "$work/labels.html" && $python - "$work/said" "$work/labels.html" <<'PYTHON'
+import json, sys
+d = json.load(open(sys.argv[1]))
+of = {o["a"].split(".")[0]: o for o in d["outputs"]}
+assert of["first"]["otherwise"] is None and of["none"]["otherwise"] is None and of["none"]["largest"] is None, d
+assert d["otherwise"] == of["fewer"]["otherwise"] > 0 and of["first"]["largest"] == 0, d
+assert open(sys.argv[2]).read().count('<td class="n">not compared</td>') == 2
+PYTHON
+}
+ok "pairs whose labels are not those of the first pair: what hits are called is not compared, and no 0 stands for it" other_labels
 mkdir "$work/empty"
 no_folder ()
 {
