@@ -1,10 +1,9 @@
 /* wm_decode.c - see wm_decode.h.  */
 #include "gpuworker/engine/wm_decode.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_trace.h"
 
 #include <assert.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -103,7 +102,6 @@ static void *decode_jobs (void *argument)
 
 wm_decode_t *wm_decode_new (uint32_t threads, const uint8_t pins_digest[16])
 {
-    sigset_t all, before;
     wm_decode_t *self = calloc (1, sizeof *self);
     assert (self && threads <= WM_DECODE_THREADS_MAX);
     memcpy (self->pins_digest, pins_digest, sizeof self->pins_digest);
@@ -114,12 +112,9 @@ wm_decode_t *wm_decode_new (uint32_t threads, const uint8_t pins_digest[16])
     pthread_mutex_init (&self->lock, NULL);
     pthread_cond_init (&self->begun, NULL);
     pthread_cond_init (&self->done, NULL);
-    sigfillset (&all); /* signals are the caller's */
-    pthread_sigmask (SIG_SETMASK, &all, &before);
     while (self->n_thread < threads &&
-           pthread_create (&self->thread[self->n_thread], NULL, decode_jobs, self) == 0)
+           wm_process_thread (&self->thread[self->n_thread], decode_jobs, self) == 0)
         self->n_thread++;
-    pthread_sigmask (SIG_SETMASK, &before, NULL);
     if (self->n_thread == 0)
         self->coder = wm_coder_new ();
     return self;

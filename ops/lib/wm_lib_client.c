@@ -2,12 +2,12 @@
    that exchanges frames with it. wm_lib_client_private.h states who may do what.  */
 #include "ops/lib/wm_lib_client_private.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_batch.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,7 +271,6 @@ static wm_fault_t helper_start (wiremill_client_t *self, wm_error_t *error)
 {
     wm_library_facts_t facts;
     char (*labels)[WM_LIBRARY_LABEL_BYTES];
-    sigset_t all, before;
     io_end (self);
     wm_fault_t fault = wm_lib_helper_start (self->helper, self->broker, self->join_file,
                                             self->patience_ms, &self->fd, &facts, &labels, error);
@@ -290,10 +289,7 @@ static wm_fault_t helper_start (wiremill_client_t *self, wm_error_t *error)
                              self->broker);
     }
     self->is_alive = true; /* io is the next to look */
-    sigfillset (&all);
-    pthread_sigmask (SIG_SETMASK, &all, &before);
-    const int rc = pthread_create (&self->io, NULL, io_main, self);
-    pthread_sigmask (SIG_SETMASK, &before, NULL);
+    const int rc = wm_process_thread (&self->io, io_main, self);
     self->has_io = rc == 0;
     self->is_alive = rc == 0;
     return rc ? wm_fault (error, WM_EHOST, "no thread for the client of a broker: %s",

@@ -3,12 +3,11 @@
 #include "ops/ask/wm_account.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_processes.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
 
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,17 +219,12 @@ static void *run (void *argument)
 
 wm_held_reader_t *wm_held_reader_new (void)
 {
-    sigset_t all, before;
     wm_held_reader_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
     pthread_mutex_init (&self->mutex, NULL);
     pthread_cond_init (&self->due, NULL);
-    sigfillset (&all); /* signals are the owner's */
-    pthread_sigmask (SIG_SETMASK, &all, &before);
-    const int code = pthread_create (&self->thread, NULL, run, self);
-    pthread_sigmask (SIG_SETMASK, &before, NULL);
-    if (code == 0)
+    if (wm_process_thread (&self->thread, run, self) == 0)
         return self;
     free (self);
     return NULL;

@@ -9,6 +9,7 @@
 #include "ops/serve/wm_throttle.h"
 #include "schema/base/wm_address.h"
 #include "schema/base/wm_h1.h"
+#include "schema/base/wm_process.h"
 #include "schema/base/wm_tcp.h"
 #include "schema/wm_limits.h"
 
@@ -17,8 +18,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -306,15 +305,11 @@ static bool is_near (const char *address)
     return wm_address_is_loopback (host);
 }
 
-/* Starts the thread, which gets no signals. False: errno.  */
+/* Starts the thread. False: errno.  */
 static bool start (wm_webserver_t *self)
 {
-    sigset_t all, before;
-    sigfillset (&all);
-    pthread_sigmask (SIG_SETMASK, &all, &before);
-    errno = pthread_create (&self->thread, NULL, run, self);
+    errno = wm_process_thread (&self->thread, run, self);
     self->is_started = !errno;
-    pthread_sigmask (SIG_SETMASK, &before, NULL);
     return self->is_started;
 }
 

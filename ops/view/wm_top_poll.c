@@ -3,12 +3,11 @@
 #include "ops/view/wm_top_poll.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/verbs.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
 
 #include <math.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -312,7 +311,6 @@ static void *run (void *argument)
 wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
                                 const char *folder, int64_t interval_ms, int notify, double past_s)
 {
-    sigset_t all, before;
     wm_top_poll_t *self = calloc (1, sizeof *self);
     if (!self || (self->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         goto fail;
@@ -326,11 +324,7 @@ wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char 
     pthread_mutex_init (&self->mutex, NULL);
     for (int i = 0; i < WM_TOP_BUCKETS; i++)
         self->known.rate[i] = -1;
-    sigfillset (&all); /* signals are the owner's */
-    pthread_sigmask (SIG_SETMASK, &all, &before);
-    const int code = pthread_create (&self->thread, NULL, run, self);
-    pthread_sigmask (SIG_SETMASK, &before, NULL);
-    if (code == 0)
+    if (wm_process_thread (&self->thread, run, self) == 0)
         return self;
     close (self->wake);
 fail:

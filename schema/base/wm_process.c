@@ -155,6 +155,16 @@ pid_t wm_process_start (const wm_process_t *self)
     return pid;
 }
 
+int wm_process_thread (pthread_t *thread, void *(*run) (void *), void *argument)
+{
+    sigset_t all, before;
+    sigfillset (&all);
+    pthread_sigmask (SIG_SETMASK, &all, &before);
+    const int code = pthread_create (thread, NULL, run, argument);
+    pthread_sigmask (SIG_SETMASK, &before, NULL);
+    return code;
+}
+
 void wm_process_kill (pid_t *pid)
 {
     if (*pid > 0) {

@@ -11,6 +11,7 @@
 #ifndef WM_PROCESS_H
 #define WM_PROCESS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -50,6 +51,10 @@ bool wm_process_follow (pid_t parent, int signal);
 /* Kills a child with all that it has started in its session's first process group, and waits for
    the child's end. *pid is 0 then; nothing happens where it is 0 or -1.  */
 void wm_process_kill (pid_t *pid);
+
+/* Starts a thread that receives no signals: those of the process are left to its other threads.
+   Returns 0, or the error of pthread_create.  */
+int wm_process_thread (pthread_t *thread, void *(*run) (void *), void *argument);
 
 /* Reads all that a child has written to a memory file; terminated, the caller's. NULL: it is more
    than bytes_max, or there is no memory.  */
