@@ -14,6 +14,7 @@
 #include "producer/files/wm_h5.h"
 #include "producer/layouts/wm_reader.h"
 #include "producer/session/wm_produce_confine.h"
+#include "schema/base/wm_bisect.h"
 #include "schema/base/wm_grow.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
@@ -231,15 +232,8 @@ static wm_fault_t read_engines (job_t *self, wm_h5_t *h5, wm_error_t *error)
 /* Place of a row among the chosen, or -1.  */
 static int64_t find (const job_t *self, uint32_t row)
 {
-    uint32_t low = 0, high = self->n_row;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (self->row[middle].first < row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < self->n_row && self->row[low].first == row ? (int64_t) low : -1;
+    const uint32_t at = WM_BISECT (0, self->n_row, i, self->row[i].first < row);
+    return at < self->n_row && self->row[at].first == row ? (int64_t) at : -1;
 }
 
 static void put (const void *bytes, size_t size)

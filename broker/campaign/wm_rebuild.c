@@ -7,6 +7,7 @@
 #include "broker/campaign/wm_rebuild.h"
 #include "broker/campaign/wm_campaign.h"
 #include "broker/campaign/wm_outputs.h"
+#include "schema/base/wm_bisect.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_grow.h"
@@ -149,16 +150,9 @@ static void compare_standing (void *argument, const wm_record_t *record, const w
 static void compare_input (void *argument, const wm_ledger_input_t *row)
 {
     rebuild_t *self = argument;
-    size_t low = 0, high = self->n_entry;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (self->entry[middle].row.id < row->id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < self->n_entry && self->entry[low].row.id == row->id)
-        self->entry[low].is_in_journal = is_same (&self->entry[low].row, row);
+    const size_t at = WM_BISECT (0, self->n_entry, i, self->entry[i].row.id < row->id);
+    if (at < self->n_entry && self->entry[at].row.id == row->id)
+        self->entry[at].is_in_journal = is_same (&self->entry[at].row, row);
     else
         self->n_unlike++; /* the ledger does not know it */
 }

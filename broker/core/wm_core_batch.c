@@ -3,6 +3,7 @@
    wm_core_batch_set_state leaves the queue of the old state; the transitions below enter that of
    the new one. wm_core_private.h lists which function performs which transition.  */
 #include "broker/core/wm_core_private.h"
+#include "schema/base/wm_bisect.h"
 #include "schema/base/wm_path.h"
 
 #include <stdio.h>
@@ -54,15 +55,7 @@ static uint32_t slot_of (const event_t *event, uint32_t number)
 {
     if (event->n_slot == event->n_batch)
         return number;
-    uint32_t low = 0, high = event->n_slot;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (event->batch[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return WM_BISECT (0, event->n_slot, i, event->batch[i].number < number);
 }
 
 batch_t *wm_core_event_batch (const event_t *event, uint32_t number)

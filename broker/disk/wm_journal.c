@@ -7,6 +7,7 @@
  */
 #include "broker/disk/wm_journal_private.h"
 
+#include "schema/base/wm_bisect.h"
 #include "schema/base/wm_grow.h"
 
 #include <errno.h>
@@ -103,15 +104,8 @@ static segment_t *segment_add (wm_journal_t *self, uint64_t id, segment_kind_t k
 
 static segment_t *segment_find (const wm_journal_t *self, uint64_t id)
 {
-    size_t low = 0, high = self->n_segment;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (self->segment[middle]->id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < self->n_segment && self->segment[low]->id == id ? self->segment[low] : NULL;
+    const size_t at = WM_BISECT (0, self->n_segment, i, self->segment[i]->id < id);
+    return at < self->n_segment && self->segment[at]->id == id ? self->segment[at] : NULL;
 }
 
 static wm_fault_t no_memory (wm_error_t *error)

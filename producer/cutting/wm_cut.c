@@ -8,6 +8,7 @@
 #include "producer/cutting/wm_cut.h"
 
 #include "producer/cutting/wm_runs.h"
+#include "schema/base/wm_bisect.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -418,18 +419,11 @@ static place_t place_of (const wm_cut_t *self, const sorted_t *hit, uint32_t k)
 static bool place_reads_bad (const wm_cut_t *self, const place_t *hit)
 {
     const wm_cell_t *bad = self->runs.bad;
-    uint64_t low = 0, high = self->runs.n_bad;
     uint32_t half = self->spec->patch_wire / 2;
     uint32_t from = hit->wire > half ? hit->wire - half : 0;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (bad[middle].wire < from)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < self->runs.n_bad && bad[low].wire < hit->wire + self->spec->patch_wire; low++)
-        if (wm_image_covers (self->spec, hit->wire, hit->col, bad[low].wire, bad[low].col))
+    for (uint64_t k = WM_BISECT (0, self->runs.n_bad, i, bad[i].wire < from);
+         k < self->runs.n_bad && bad[k].wire < hit->wire + self->spec->patch_wire; k++)
+        if (wm_image_covers (self->spec, hit->wire, hit->col, bad[k].wire, bad[k].col))
             return true;
     return false;
 }
@@ -461,16 +455,11 @@ static bool place_is_empty (const wm_cut_t *self, const place_t *hit)
         const int64_t away = k % 2 ? -(k + 1) / 2 : k / 2, wire = (int64_t) hit->wire + away;
         if (wire < 0 || wire >= runs->n_wire || away < -above || away >= below)
             continue;
-        uint64_t low = runs->wire_start[wire], high = runs->wire_start[wire + 1];
-        const uint64_t end = high;
-        while (low < high) { /* the first run that ends behind the patch's first column */
-            const uint64_t middle = low + (high - low) / 2;
-            if ((int64_t) runs->run[middle].first + runs->run[middle].length <= first)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        if (low < end && runs->run[low].first < last)
+        /* the first run that ends behind the patch's first column */
+        const uint64_t end = runs->wire_start[wire + 1],
+                       at = WM_BISECT (runs->wire_start[wire], end, i,
+                                       (int64_t) runs->run[i].first + runs->run[i].length <= first);
+        if (at < end && runs->run[at].first < last)
             return false;
     }
     return true;

@@ -1,6 +1,7 @@
 /* wm_event.c - holds one event; puts its planes and regions of interest in order.  */
 #include "producer/files/wm_event.h"
 
+#include "schema/base/wm_bisect.h"
 #include "schema/base/wm_grow.h"
 
 #include <stdio.h>
@@ -69,18 +70,8 @@ static int plane_compare (const void *a_v, const void *b_v)
 uint32_t wm_event_plane (const wm_event_t *self, int32_t cryostat, int32_t tpc, int32_t plane)
 {
     wm_event_plane_t key = { .cryostat = cryostat, .tpc = tpc, .plane = plane };
-    uint32_t low = 0, high = self->n_plane;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int order = plane_compare (&key, &self->plane[middle]);
-        if (!order)
-            return middle;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return UINT32_MAX;
+    const uint32_t p = WM_BISECT (0, self->n_plane, i, plane_compare (&self->plane[i], &key) < 0);
+    return p < self->n_plane && !plane_compare (&self->plane[p], &key) ? p : UINT32_MAX;
 }
 
 wm_fault_t wm_event_sort_planes (wm_event_t *self, const char *where, wm_error_t *error)

@@ -2,6 +2,7 @@
 #include "producer/files/wm_segments.h"
 
 #include "producer/files/wm_event.h"
+#include "schema/base/wm_bisect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,21 +80,15 @@ uint32_t wm_segments_count (const wm_segments_t *self)
 
 uint32_t wm_segments_event (const wm_segments_t *self, uint32_t ordinal, uint32_t *segment)
 {
-    uint32_t low = 0, high = self->n_event;
+    const uint32_t n = self->n_event;
     *segment = 0;
     if (!self->first)
         return ordinal;
-    if (ordinal >= self->first[high])
-        return high + ordinal - self->first[high];
-    while (high - low > 1) { /* first[low] <= ordinal < first[high] */
-        const uint32_t middle = low + (high - low) / 2;
-        if (self->first[middle] <= ordinal)
-            low = middle;
-        else
-            high = middle;
-    }
-    *segment = ordinal - self->first[low];
-    return low;
+    if (ordinal >= self->first[n])
+        return n + ordinal - self->first[n];
+    const uint32_t at = WM_BISECT (1, n, i, self->first[i] <= ordinal) - 1;
+    *segment = ordinal - self->first[at];
+    return at;
 }
 
 void wm_segments_window (const wm_segments_t *self, uint32_t event, uint32_t segment,

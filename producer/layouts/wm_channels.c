@@ -1,6 +1,7 @@
 /* wm_channels.c - see wm_channels.h.  */
 #include "producer/layouts/wm_channels.h"
 
+#include "schema/base/wm_bisect.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_text.h"
@@ -151,20 +152,10 @@ static wm_fault_t planes_list (wm_channels_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-static int place_compare (int32_t cryostat, int32_t tpc, int32_t plane, int32_t wire,
-                          const wm_wire_t *b)
-{
-    return cryostat != b->cryostat ? (cryostat < b->cryostat ? -1 : 1)
-           : tpc != b->tpc         ? (tpc < b->tpc ? -1 : 1)
-           : plane != b->plane     ? (plane < b->plane ? -1 : 1)
-                                   : (wire > b->wire) - (wire < b->wire);
-}
-
 static int by_place (const void *a_v, const void *b_v, void *wires)
 {
-    const wm_wire_t *a = (wm_wire_t *) wires + *(const uint32_t *) a_v;
-    return place_compare (a->cryostat, a->tpc, a->plane, a->wire,
-                          (wm_wire_t *) wires + *(const uint32_t *) b_v);
+    return wm_wires_order ((wm_wire_t *) wires + *(const uint32_t *) a_v,
+                           (wm_wire_t *) wires + *(const uint32_t *) b_v);
 }
 
 static wm_fault_t map_read (wm_channels_t *self, wm_error_t *error)
@@ -238,19 +229,15 @@ void wm_channels_drop (wm_channels_t **self_p)
 
 const wm_wire_t *wm_channels_find (const wm_channels_t *self, const wm_hit_t *hit)
 {
-    uint32_t low = 0, high = self->n_wire;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        const wm_wire_t *wire = &self->wire[self->place[middle]];
-        const int order = place_compare (hit->cryostat, hit->tpc, hit->plane, hit->wire, wire);
-        if (!order)
-            return has_wire (wire) ? wire : NULL;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    const wm_wire_t key = {
+        .cryostat = hit->cryostat, .tpc = hit->tpc, .plane = hit->plane, .wire = hit->wire
+    };
+    const uint32_t at =
+        WM_BISECT (0, self->n_wire, i, wm_wires_order (&self->wire[self->place[i]], &key) < 0);
+    if (at == self->n_wire)
+        return NULL;
+    const wm_wire_t *wire = &self->wire[self->place[at]];
+    return has_wire (wire) && !wm_wires_order (wire, &key) ? wire : NULL;
 }
 
 int wm_channel_compare (const void *a_v, const void *b_v)

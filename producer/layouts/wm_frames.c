@@ -4,6 +4,7 @@
 #include "producer/layouts/wm_frames_archive.h"
 #include "producer/files/wm_waves.h"
 #include "producer/layouts/wm_pedestal.h"
+#include "schema/base/wm_bisect.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
 
@@ -249,7 +250,7 @@ static bool dataset_take (void *arg, const char *name)
 /* Finds the tags of a frame. `group` is what they lie in, for people.  */
 static void tags_find (wm_frames_t *self, int64_t number, char group[48])
 {
-    uint32_t n, low = 0, high;
+    uint32_t n;
     if (self->file) {
         snprintf (group, 48, "%lld", (long long) number);
         wm_h5_names (self->file, group, dataset_take, self);
@@ -258,15 +259,9 @@ static void tags_find (wm_frames_t *self, int64_t number, char group[48])
     }
     snprintf (group, 48, "frame %lld has", (long long) number);
     const wm_frames_packed_t *packed = wm_frames_archive_list (self->archive, &n);
-    for (high = n; low < high;) { /* the first of its tags */
-        const uint32_t middle = low + (high - low) / 2;
-        if (packed[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    while (low < n && packed[low].number == number && tag_add (self, packed[low].tag, &packed[low]))
-        low++;
+    for (uint32_t k = WM_BISECT (0, n, i, packed[i].number < number);
+         k < n && packed[k].number == number && tag_add (self, packed[k].tag, &packed[k]);)
+        k++;
 }
 
 bool wm_frames_has (wm_frames_t *self, int64_t number)
@@ -501,16 +496,10 @@ static uint32_t places_find (const wm_frames_t *self, const tag_t *tag, uint64_t
 /* The first of the frame's bad ticks of a channel, or behind it, that end behind this tick.  */
 static uint32_t bad_find (const wm_frames_t *self, int32_t channel, double tick)
 {
-    uint32_t low = 0;
-    for (uint32_t high = self->n_bad; low < high;) {
-        const uint32_t middle = low + (high - low) / 2;
-        const wm_frames_bad_t *bad = &self->bad[middle];
-        if (bad->channel < channel || (bad->channel == channel && bad->end <= tick))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const wm_frames_bad_t *bad = self->bad;
+    return WM_BISECT (0, self->n_bad, i,
+                      bad[i].channel < channel ||
+                          (bad[i].channel == channel && bad[i].end <= tick));
 }
 
 bool wm_frames_is_bad (const wm_frames_t *self, int32_t channel, double tick)

@@ -1,5 +1,6 @@
 /* wm_match.c - see wm_match.h.  */
 #include "producer/layouts/wm_match.h"
+#include "schema/base/wm_bisect.h"
 
 #include <math.h>
 
@@ -16,16 +17,10 @@
 static uint32_t roi_find (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t wire,
                           double first)
 {
-    uint32_t low = plane->roi_first, high = plane->roi_first + plane->roi_count;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        const wm_roi_t *roi = &event->roi[middle];
-        if (roi->wire < wire || (roi->wire == wire && roi->tick + (double) roi->count <= first))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const wm_roi_t *roi = event->roi;
+    return WM_BISECT (plane->roi_first, plane->roi_first + plane->roi_count, i,
+                      roi[i].wire < wire ||
+                          (roi[i].wire == wire && roi[i].tick + (double) roi[i].count <= first));
 }
 
 static bool is_of (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t i,

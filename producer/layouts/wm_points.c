@@ -1,5 +1,6 @@
 /* wm_points.c - see wm_points.h.  */
 #include "producer/layouts/wm_points.h"
+#include "schema/base/wm_bisect.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -135,15 +136,8 @@ static wm_fault_t points_event (wm_reader_t *reader, uint32_t ordinal, wm_event_
 /* The event of a row: the last that begins at it or before.  */
 static const event_t *event_of (const points_t *self, uint64_t row)
 {
-    uint32_t low = 0, high = self->reader.n_event;
-    while (high - low > 1) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (self->event[middle].first_row <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &self->event[low];
+    const event_t *event = self->event;
+    return &event[WM_BISECT (1, self->reader.n_event, i, event[i].first_row <= row) - 1];
 }
 
 static wm_fault_t points_planes (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,

@@ -1,5 +1,6 @@
 /* wm_wires.c - see wm_wires.h.  */
 #include "producer/layouts/wm_wires.h"
+#include "schema/base/wm_bisect.h"
 
 #include <stdlib.h>
 
@@ -19,21 +20,14 @@ void wm_wires_by_channel (wm_wire_t *row, uint64_t n)
 
 const wm_wire_t *wm_wires_of (const wm_wire_t *row, uint32_t n, int32_t channel, uint32_t *count)
 {
-    uint32_t low = 0, high = n;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (row[middle].channel < channel)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    const uint32_t first = WM_BISECT (0, n, i, row[i].channel < channel);
     *count = 0;
-    while (low + *count < n && row[low + *count].channel == channel)
+    while (first + *count < n && row[first + *count].channel == channel)
         ++*count;
-    return row + low;
+    return row + first;
 }
 
-static int place_compare (const wm_wire_t *a, const wm_wire_t *b)
+int wm_wires_order (const wm_wire_t *a, const wm_wire_t *b)
 {
     if (a->cryostat != b->cryostat)
         return a->cryostat < b->cryostat ? -1 : 1;
@@ -48,7 +42,7 @@ static int place_compare (const wm_wire_t *a, const wm_wire_t *b)
 static int row_compare (const void *a_v, const void *b_v)
 {
     const wm_wire_t *a = a_v, *b = b_v;
-    const int place = place_compare (a, b);
+    const int place = wm_wires_order (a, b);
     return place ? place : a->row < b->row ? -1 : a->row > b->row;
 }
 
@@ -56,13 +50,13 @@ wm_fault_t wm_wires_check (wm_wire_t *row, uint64_t n, const char *where, const 
                            const char *advice, wm_error_t *error)
 {
     uint64_t i = 1;
-    while (i < n && place_compare (&row[i - 1], &row[i]) < 0)
+    while (i < n && wm_wires_order (&row[i - 1], &row[i]) < 0)
         i++;
     if (i >= n) /* as files usually have them: in order, so none is there twice */
         return WM_OK;
     qsort (row, n, sizeof *row, row_compare);
     for (i = 1; i < n; i++)
-        if (!place_compare (&row[i - 1], &row[i]) && row[i].plane >= 0 && row[i].wire >= 0)
+        if (!wm_wires_order (&row[i - 1], &row[i]) && row[i].plane >= 0 && row[i].wire >= 0)
             return wm_fault (error, WM_EBATCH,
                              "%s: %s %u and %u both are wire %d of cryostat %d, tpc "
                              "%d, plane %d: %s",

@@ -20,6 +20,9 @@ void wm_wires_by_channel (wm_wire_t *row, uint64_t n);
 /* Returns the rows of a channel, and how many there are; rows are in that order.  */
 const wm_wire_t *wm_wires_of (const wm_wire_t *row, uint32_t n, int32_t channel, uint32_t *count);
 
+/* Compares two places as qsort wants it: by cryostat, TPC, plane, wire.  */
+int wm_wires_order (const wm_wire_t *a, const wm_wire_t *b);
+
 /* Orders the rows by cryostat, TPC, plane, wire. WM_EBATCH: two are of one wire (a negative plane
    or wire is not one); `where` (the file, or the event) and `rows` (what
    a row is called) come before the text, `advice` behind it.

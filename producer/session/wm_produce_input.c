@@ -26,6 +26,7 @@
    Each line is one write of less than PIPE_BUF bytes, so that a kill leaves no part of one. A
    producer that is started again repeats earlier reports.  */
 #include "producer/session/wm_produce_private.h"
+#include "schema/base/wm_bisect.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_path.h"
 
@@ -235,18 +236,8 @@ void wm_produce_inputs_clear (wm_produce_t *self)
 
 wm_input_t *wm_produce_by_path (const wm_produce_t *self, const char *path)
 {
-    uint32_t low = 0, high = self->n_input;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        const int order = strcmp (path, self->by_path[middle]->path);
-        if (!order)
-            return self->by_path[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    const uint32_t at = WM_BISECT (0, self->n_input, i, strcmp (self->by_path[i]->path, path) < 0);
+    return at < self->n_input && !strcmp (self->by_path[at]->path, path) ? self->by_path[at] : NULL;
 }
 
 /* The slot of this id, or the free one where it belongs.  */

@@ -21,6 +21,7 @@
    is fetched for it.  */
 #include "producer/session/wm_produce_private.h"
 #include "producer/staging/wm_stage.h"
+#include "schema/base/wm_bisect.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_url.h"
 
@@ -247,15 +248,8 @@ static void on_trouble (wm_produce_t *self, const char *why)
 /* Inputs are in the order of their lines.  */
 static wm_input_t *by_line (const wm_produce_t *self, uint32_t line)
 {
-    uint32_t low = 0, high = self->n_input;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (self->input[middle].line < line)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < self->n_input && self->input[low].line == line ? &self->input[low] : NULL;
+    const uint32_t at = WM_BISECT (0, self->n_input, i, self->input[i].line < line);
+    return at < self->n_input && self->input[at].line == line ? &self->input[at] : NULL;
 }
 
 void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg)
