@@ -26,9 +26,7 @@ wm_output_now_t wm_output_compare (const char *path, const wm_ledger_input_t *ro
     struct stat status;
     if (stat (path, &status))
         return (wm_output_now_t){ .state = WM_OUTPUT_MISSING, .error = errno };
-    wm_output_now_t now = { .size = status.st_size,
-                            .mtime_ns = (int64_t) status.st_mtim.tv_sec * 1000000000 +
-                                        status.st_mtim.tv_nsec };
+    wm_output_now_t now = { .size = status.st_size, .mtime_ns = wm_path_ns (status.st_mtim) };
     if (now.size == row->out_size)
         now.error = wm_file_digest (path, digest, progress, argument);
     if (now.size != row->out_size || now.error || memcmp (digest, row->out_digest, 16) != 0)

@@ -15,6 +15,7 @@
    in the budget. Workers that may get more (credit left, not draining, stalled or waiting for their
    last batch) form a ring, so that dispatch finds the next one at once.  */
 #include "broker/core/wm_core_private.h"
+#include "schema/base/wm_order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -175,11 +176,7 @@ void wm_core_lease_revoke_all (wm_core_t *self, batch_t *batch)
 
 /* ---- the length of a lease ------------------------------------------------------------------- */
 
-static int by_size (const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
-    return (x > y) - (x < y);
-}
+WM_ORDER_NUMBERS (by_size, uint32_t)
 
 void wm_core_lease_measure (wm_core_t *self)
 {

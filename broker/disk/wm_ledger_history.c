@@ -10,6 +10,7 @@
 #include "broker/disk/wm_ledger_private.h"
 
 #include "schema/base/wm_grow.h"
+#include "schema/base/wm_order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -396,12 +397,7 @@ void wm_ledger_history_committed (wm_ledger_t *self)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int by_begin (const void *a, const void *b)
-{
-    const int64_t x = ((const wm_history_row_t *) a)->begin_s,
-                  y = ((const wm_history_row_t *) b)->begin_s;
-    return (x > y) - (x < y);
-}
+WM_ORDER_BY (by_begin, wm_history_row_t, begin_s)
 
 /* The rows that are not committed, in their order; *n of them.  */
 static wm_history_row_t *uncommitted (const wm_ledger_t *self, size_t *n)

@@ -10,6 +10,7 @@
 #include "gpuworker/modes/wm_stream.h"
 #include "kernels/judge/wm_trial.h"
 #include "schema/base/wm_grow.h"
+#include "schema/base/wm_order.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_trace.h"
 
@@ -337,11 +338,7 @@ static wm_fault_t compare (bench_t *self, wm_error_t *error)
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-static int by_size (const void *a, const void *b)
-{
-    const float x = *(const float *) a, y = *(const float *) b;
-    return (x > y) - (x < y);
-}
+WM_ORDER_NUMBERS (by_size, float)
 
 /* Returns hits a second of the fastest complete round; 0: none was complete.  */
 static double best_round (const bench_t *self)

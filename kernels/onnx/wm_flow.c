@@ -3,16 +3,14 @@
    Bits only ever appear, so the nodes are visited until none appears any more: twice where they are
    in order, once more for each turn of a Loop's values.  */
 #include "kernels/onnx/wm_flow.h"
+#include "schema/base/wm_order.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static int by_name (const void *a, const void *b)
-{
-    return strcmp (((const wm_flow_value_t *) a)->name, ((const wm_flow_value_t *) b)->name);
-}
+WM_ORDER_BY_TEXT (by_name, wm_flow_value_t, name)
 
 static wm_flow_value_t *find (const wm_flow_t *self, const char *name)
 {

@@ -1,5 +1,6 @@
 /* wm_maker.c - see wm_maker.h.  */
 #include "kernels/onnx/wm_maker.h"
+#include "schema/base/wm_order.h"
 
 #include <search.h>
 #include <stdarg.h>
@@ -11,10 +12,7 @@ typedef struct {
     char *key, *name;
 } made_t;
 
-static int by_key (const void *a, const void *b)
-{
-    return strcmp (((const made_t *) a)->key, ((const made_t *) b)->key);
-}
+WM_ORDER_BY_TEXT (by_key, made_t, key)
 
 void *wm_maker_take (wm_maker_t *self, uint64_t n, size_t size)
 {

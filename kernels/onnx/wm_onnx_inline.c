@@ -9,6 +9,7 @@
    bounds. Copies are messages of their own, which the model owns.  */
 #include "kernels/onnx/wm_onnx.h"
 #include "schema/base/wm_grow.h"
+#include "schema/base/wm_order.h"
 #include "schema/wm_limits.h"
 
 #include <stdio.h>
@@ -254,10 +255,7 @@ static bool set (inliner_t *self, char **to, const char *prefix, const char *bet
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static int by_from (const void *a, const void *b)
-{
-    return strcmp (((const pair_t *) a)->from, ((const pair_t *) b)->from);
-}
+WM_ORDER_BY_TEXT (by_from, pair_t, from)
 
 static const pair_t *find (const scope_t *scope, const char *name)
 {

@@ -1,5 +1,6 @@
 /* wm_onnx_names.c - what a node is asked by name, and the values of a graph by name.  */
 #include "kernels/onnx/wm_onnx.h"
+#include "schema/base/wm_order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +37,7 @@ bool wm_onnx_attribute_is (const Onnx__AttributeProto *a, const char *text)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static int by_name (const void *a, const void *b)
-{
-    return strcmp (((const wm_onnx_value_t *) a)->name, ((const wm_onnx_value_t *) b)->name);
-}
+WM_ORDER_BY_TEXT (by_name, wm_onnx_value_t, name)
 
 int64_t wm_onnx_find (const wm_onnx_t *self, const char *name)
 {

@@ -6,6 +6,7 @@
 #include "ops/bench/wm_steps.h"
 
 #include "schema/base/wm_grow.h"
+#include "schema/base/wm_order.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -45,11 +46,7 @@ static int by_batch (const void *a, const void *b)
                                       : (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-static int by_size (const void *a, const void *b)
-{
-    const float x = *(const float *) a, y = *(const float *) b;
-    return (x > y) - (x < y);
-}
+WM_ORDER_NUMBERS (by_size, float)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

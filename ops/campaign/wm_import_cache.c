@@ -2,6 +2,8 @@
 #include "ops/campaign/wm_import_cache.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_order.h"
+#include "schema/base/wm_path.h"
 #include "schema/wm_limits.h"
 
 #include <dirent.h>
@@ -18,11 +20,6 @@
 #define LINE_BYTES 320
 #define SETTLED_NS 2000000000ll
 #define HASHES 256u /* files whose hash is remembered: at most so many */
-
-static int64_t ns_of (struct timespec time)
-{
-    return (int64_t) time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
@@ -113,8 +110,8 @@ bool wm_import_cache_is_settled (const char *path, struct stat *status)
     struct timespec now;
     clock_gettime (CLOCK_REALTIME, &now);
     return !stat (path, status) && !wm_folder_network (path) &&
-           ns_of (now) - ns_of (status->st_mtim) > SETTLED_NS &&
-           ns_of (now) - ns_of (status->st_ctim) > SETTLED_NS;
+           wm_path_ns (now) - wm_path_ns (status->st_mtim) > SETTLED_NS &&
+           wm_path_ns (now) - wm_path_ns (status->st_ctim) > SETTLED_NS;
 }
 
 /* The line of a file, up to its hash, and the name of its place.  */
@@ -126,7 +123,7 @@ static void describe (const wm_import_cache_t *self, const struct stat *status, 
     name (self, path, stem, ".hash");
     snprintf (line, LINE_BYTES, "wiremill-file-1 %jx %jx %jd %" PRId64 " %" PRId64 " ",
               (uintmax_t) status->st_dev, (uintmax_t) status->st_ino, (intmax_t) status->st_size,
-              ns_of (status->st_mtim), ns_of (status->st_ctim));
+              wm_path_ns (status->st_mtim), wm_path_ns (status->st_ctim));
 }
 
 bool wm_import_cache_recall (const wm_import_cache_t *self, const char *path, char hex[65])
@@ -168,7 +165,7 @@ static bool label (const uint8_t head[WM_MODEL_HEAD_BYTES], char line[LINE_BYTES
     if (stat ("/proc/self/exe", &self))
         return false;
     int n = snprintf (line, LINE_BYTES, "wiremill-model-2 " WM_VERSION " %jd %" PRId64 " ",
-                      (intmax_t) self.st_size, ns_of (self.st_mtim));
+                      (intmax_t) self.st_size, wm_path_ns (self.st_mtim));
     for (size_t i = 0; i < WM_MODEL_HEAD_BYTES; i++)
         n += snprintf (line + n, LINE_BYTES - (size_t) n, "%02x", head[i]);
     snprintf (line + n, LINE_BYTES - (size_t) n, " ");
@@ -274,11 +271,7 @@ typedef struct {
     uint64_t bytes;
 } entry_t;
 
-static int by_use (const void *a, const void *b)
-{
-    const int64_t x = ((const entry_t *) a)->used_ns, y = ((const entry_t *) b)->used_ns;
-    return (x > y) - (x < y);
-}
+WM_ORDER_BY (by_use, entry_t, used_ns)
 
 /* Lists the models that are kept; the caller frees them.  */
 static entry_t *list_models (const wm_import_cache_t *self, size_t *n)
@@ -298,7 +291,7 @@ static entry_t *list_models (const wm_import_cache_t *self, size_t *n)
             continue;
         list = more;
         name (self, path, model, ".known");
-        list[*n] = (entry_t){ .used_ns = stat (path, &known) ? 0 : ns_of (known.st_mtim),
+        list[*n] = (entry_t){ .used_ns = stat (path, &known) ? 0 : wm_path_ns (known.st_mtim),
                               .bytes = (uint64_t) wmm.st_size };
         strcpy (list[(*n)++].model, model);
     }

@@ -1,6 +1,7 @@
 /* wm_terminal.c - see wm_terminal.h. */
 
 #include "ops/view/wm_terminal.h"
+#include "schema/base/wm_file.h"
 #include "schema/wm_limits.h"
 
 #include <errno.h>
@@ -40,14 +41,6 @@ static size_t n_typed;
 static bool has_mouse = true;
 static int pointer;
 
-static void put (int fd, const char *bytes, size_t size)
-{
-    for (ssize_t n; size; bytes += n, size -= (size_t) n)
-        while ((n = write (fd, bytes, size)) < 0)
-            if (errno != EINTR)
-                return;
-}
-
 bool wm_terminal_is_usable (void)
 {
     const char *term = getenv ("TERM");
@@ -63,7 +56,7 @@ static void restore (void)
     if (!entered)
         return;
     entered = 0;
-    put (STDOUT_FILENO, leave_codes, sizeof leave_codes - 1);
+    wm_file_append (STDOUT_FILENO, leave_codes, sizeof leave_codes - 1);
     tcsetattr (STDIN_FILENO, TCSADRAIN, &before);
     if (saved >= 0)
         dup2 (saved, STDERR_FILENO);
@@ -89,7 +82,7 @@ static void on_crash (int number)
     char text[1024];
     restore ();
     for (ssize_t n; collected[0] >= 0 && (n = read (collected[0], text, sizeof text)) > 0;)
-        put (STDERR_FILENO, text, (size_t) n);
+        wm_file_append (STDERR_FILENO, text, (size_t) n);
     raise (number);
 }
 
@@ -111,9 +104,9 @@ void wm_terminal_mouse (bool is_reported)
 {
     has_mouse = is_reported;
     if (has_mouse)
-        put (STDOUT_FILENO, mouse_codes, sizeof mouse_codes - 1);
+        wm_file_append (STDOUT_FILENO, mouse_codes, sizeof mouse_codes - 1);
     else
-        put (STDOUT_FILENO, no_mouse_codes, sizeof no_mouse_codes - 1);
+        wm_file_append (STDOUT_FILENO, no_mouse_codes, sizeof no_mouse_codes - 1);
 }
 
 int wm_terminal_pointer (void)
@@ -130,7 +123,7 @@ static void take_over (void)
     raw.c_cc[VTIME] = 0;
     entered = 1;
     tcsetattr (STDIN_FILENO, TCSADRAIN, &raw);
-    put (STDOUT_FILENO, enter_codes, sizeof enter_codes - 1);
+    wm_file_append (STDOUT_FILENO, enter_codes, sizeof enter_codes - 1);
     wm_terminal_mouse (has_mouse);
     if (saved >= 0)
         dup2 (collected[1], STDERR_FILENO);
@@ -186,7 +179,7 @@ void wm_terminal_leave (void)
         handle (crashes, COUNT (crashes), SIG_DFL, 0);
     }
     collect ();
-    put (STDERR_FILENO, kept, n_kept);
+    wm_file_append (STDERR_FILENO, kept, n_kept);
     n_kept = 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "producer/cutting/wm_runs.h"
 #include "schema/base/wm_bisect.h"
+#include "schema/base/wm_order.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -730,11 +731,7 @@ static wm_fault_t patches_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *e
     return fault;
 }
 
-static int held_compare (const void *a_v, const void *b_v)
-{
-    const wm_manifest_held_t *a = a_v, *b = b_v;
-    return a->row < b->row ? -1 : a->row > b->row;
-}
+WM_ORDER_BY (held_compare, wm_manifest_held_t, row)
 
 wm_fault_t wm_cut_next (wm_cut_t *self, wm_batch_t *batch, const uint32_t **hit, wm_error_t *error)
 {

@@ -3,6 +3,7 @@
 
 #include "schema/base/wm_bisect.h"
 #include "schema/base/wm_grow.h"
+#include "schema/base/wm_order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,11 +105,7 @@ wm_fault_t wm_event_add_roi (wm_event_t *self, const wm_roi_t *roi, wm_error_t *
     return fault;
 }
 
-static int tick_compare (const void *a_v, const void *b_v)
-{
-    const wm_roi_t *a = a_v, *b = b_v;
-    return a->tick < b->tick ? -1 : a->tick > b->tick;
-}
+WM_ORDER_BY (tick_compare, wm_roi_t, tick)
 
 /* Sorts one wire's ROIs if a file has them out of order, and refuses overlaps.  */
 static wm_fault_t wire_arrange (const wm_event_t *self, wm_roi_t *roi, uint32_t count,

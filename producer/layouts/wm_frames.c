@@ -6,6 +6,7 @@
 #include "producer/layouts/wm_pedestal.h"
 #include "schema/base/wm_bisect.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_order.h"
 #include "schema/base/wm_path.h"
 
 #include <fnmatch.h>
@@ -54,11 +55,7 @@ struct wm_frames_t {
     size_t good_max;
 };
 
-static int number_compare (const void *a_v, const void *b_v)
-{
-    const int64_t a = *(const int64_t *) a_v, b = *(const int64_t *) b_v;
-    return (a > b) - (a < b);
-}
+WM_ORDER_NUMBERS (number_compare, int64_t)
 
 static bool number_add (wm_frames_t *self, int64_t number)
 {
@@ -274,10 +271,7 @@ bool wm_frames_has (wm_frames_t *self, int64_t number)
     return has;
 }
 
-static int tag_compare (const void *a, const void *b)
-{
-    return strcmp (((const tag_t *) a)->name, ((const tag_t *) b)->name);
-}
+WM_ORDER_BY_TEXT (tag_compare, tag_t, name)
 
 /* Reads the channels and tickinfo of a tag from HDF5, and opens its waveforms.  */
 static wm_fault_t h5_tag_open (wm_frames_t *self, tag_t *tag, int64_t number, uint32_t first,
@@ -566,11 +560,7 @@ static wm_fault_t tag_read (wm_frames_t *self, const tag_t *tag, const wm_channe
 }
 
 /* Tags of an archive are read in its order: back means to unpack it from its beginning.  */
-static int place_compare (const void *a_v, const void *b_v)
-{
-    const tag_t *a = a_v, *b = b_v;
-    return (a->packed->at > b->packed->at) - (a->packed->at < b->packed->at);
-}
+WM_ORDER_BY (place_compare, tag_t, packed->at)
 
 /* Opens the tags of a frame, and finds what wm_frames_planes reports; the tags stay open.  */
 static wm_fault_t frame_begin (wm_frames_t *self, int64_t number, const wm_channels_t *map,

@@ -2,6 +2,7 @@
 #include "producer/layouts/wm_pedestal.h"
 
 #include "producer/files/wm_event.h"
+#include "schema/base/wm_order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,11 +39,7 @@ bool wm_pedestal_is_missed (const wm_pedestal_t *self)
     return self->n_raw > self->n_tried / 2;
 }
 
-static int float_compare (const void *a_v, const void *b_v)
-{
-    const float a = *(const float *) a_v, b = *(const float *) b_v;
-    return (a > b) - (a < b);
-}
+WM_ORDER_NUMBERS (float_compare, float)
 
 /* The value number k of n in ascending order, without sorting all (Hoare's quickselect).  */
 static float select_kth (float *value, size_t n, size_t k)

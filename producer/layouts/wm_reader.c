@@ -3,6 +3,7 @@
 
 #include "producer/layouts/wm_layout.h"
 #include "producer/layouts/wm_match.h"
+#include "schema/base/wm_order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,11 +128,7 @@ static bool is_same (const shape_t *a, const shape_t *b)
     return a->n_size == b->n_size && !memcmp (a->size, b->size, a->n_size * sizeof *a->size);
 }
 
-static int compare (const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
-    return (x > y) - (x < y);
-}
+WM_ORDER_NUMBERS (compare, uint64_t)
 
 static shape_t sorted (shape_t self)
 {

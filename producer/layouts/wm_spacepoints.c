@@ -1,5 +1,6 @@
 /* wm_spacepoints.c - see wm_spacepoints.h.  */
 #include "producer/layouts/wm_spacepoints.h"
+#include "schema/base/wm_order.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -42,11 +43,7 @@ static void spacepoints_destroy (wm_reader_t *reader)
     free (self);
 }
 
-static int named_compare (const void *a_v, const void *b_v)
-{
-    const named_t *a = a_v, *b = b_v;
-    return a->id < b->id ? -1 : a->id > b->id;
-}
+WM_ORDER_BY (named_compare, named_t, id)
 
 /* The hits of an event by number, aside; event->hit is then free for the space points.  */
 static wm_fault_t hits_take (spacepoints_t *self, uint32_t ordinal, wm_event_t *event,

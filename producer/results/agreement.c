@@ -3,6 +3,7 @@
 
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_scores.h"
+#include "schema/base/wm_order.h"
 #include "schema/wm_batch.h"
 
 #include <inttypes.h>
@@ -272,11 +273,7 @@ wm_fault_t wm_agreement_add (wm_agreement_t *self, const char **path, size_t n, 
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-static int rank_order (const void *a_v, const void *b_v)
-{
-    const ranked_t *a = a_v, *b = b_v;
-    return (a->value > b->value) - (a->value < b->value);
-}
+WM_ORDER_BY (rank_order, ranked_t, value)
 
 /* The share of the signal that has a higher score than all but REST_TAKEN of the rest.  */
 static double found_at (const ranked_t *ranked, uint64_t n, uint64_t n_signal)
@@ -426,11 +423,7 @@ static int64_t part_of (const wm_agreement_place_t *place, wm_agreement_by_t by)
                : ((int64_t) (place->cryostat < 0 ? 0 : place->cryostat) << 32) + place->tpc;
 }
 
-static int by_number (const void *a_v, const void *b_v)
-{
-    const int64_t a = *(const int64_t *) a_v, b = *(const int64_t *) b_v;
-    return (a > b) - (a < b);
-}
+WM_ORDER_NUMBERS (by_number, int64_t)
 
 /* Fills `number` (n) with the numbers of all parts, each once, in order; returns how many.  */
 static size_t parts_find (const wm_agreement_t *self, wm_agreement_by_t by, int64_t *number)

@@ -6,6 +6,7 @@
    looked for.  */
 #include "producer/results/report_drift.h"
 
+#include "schema/base/wm_order.h"
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_svg.h"
 
@@ -29,11 +30,7 @@ typedef struct {
     double *space; /* (n) */
 } drift_t;
 
-static int by_value (const void *a_v, const void *b_v)
-{
-    const double a = *(const double *) a_v, b = *(const double *) b_v;
-    return (a > b) - (a < b);
-}
+WM_ORDER_NUMBERS (by_value, double)
 
 /* Sorts the values.  */
 static double median (double *value, uint32_t n)

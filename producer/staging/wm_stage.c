@@ -16,6 +16,7 @@
 #include "schema/base/wm_adler.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_order.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
@@ -142,11 +143,7 @@ typedef struct {
     uint32_t n;
 } wanted_t;
 
-static int hash_compare (const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
-    return (x > y) - (x < y);
-}
+WM_ORDER_NUMBERS (hash_compare, uint64_t)
 
 static void remove_foreign (const stage_t *self, uint64_t hash, const char *path, void *argument)
 {

@@ -27,6 +27,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_grow.h"
+#include "schema/base/wm_order.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -149,10 +150,7 @@ static void file_of (const wm_store_t *self, const job_t *job, const char *endin
               sidecar (job), ending);
 }
 
-static int by_name (const void *a, const void *b)
-{
-    return strcmp (((const wm_stage_there_t *) a)->name, ((const wm_stage_there_t *) b)->name);
-}
+WM_ORDER_BY_TEXT (by_name, wm_stage_there_t, name)
 
 /* Size of a file that the server listed; UINT64_MAX: it was not there.  */
 static uint64_t listed (const wm_store_t *self, const char *name)

@@ -1,15 +1,12 @@
 /* wm_stitch.c - see wm_stitch.h.  */
 #include "producer/writing/wm_stitch.h"
+#include "schema/base/wm_order.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int compare (const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *) a, y = *(const int64_t *) b;
-    return (x > y) - (x < y);
-}
+WM_ORDER_NUMBERS (compare, int64_t)
 
 /* Sorts the starts, keeps one of each, returns their number.  */
 static uint32_t distinct (int64_t *start, uint32_t n)

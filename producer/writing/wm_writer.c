@@ -20,6 +20,7 @@
 #include "producer/files/wm_space.h"
 #include "producer/writing/wm_writer_private.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_path.h"
 #include "schema/base/wm_url.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
@@ -945,7 +946,7 @@ static wm_fault_t output_rename (wm_writer_t *self, wm_error_t *error)
         return wm_fault (error, WM_EHOST, "%s: cannot inspect it: %s", self->job.path,
                          strerror (errno));
     self->result.size = (uint64_t) status.st_size;
-    self->result.mtime_ns = (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+    self->result.mtime_ns = wm_path_ns (status.st_mtim);
     self->result.n_held = self->n_held;
     return WM_OK;
 }

@@ -178,11 +178,6 @@ wm_fault_t wm_file_map (const char *path, size_t bytes_max, const uint8_t **byte
 
 #define SETTLED_NS 2000000000ll
 
-static int64_t ns_of (struct timespec time)
-{
-    return (int64_t) time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 bool wm_file_stamp (const char *path, char stamp[WM_FILE_STAMP_BYTES])
 {
     struct stat st;
@@ -190,10 +185,11 @@ bool wm_file_stamp (const char *path, char stamp[WM_FILE_STAMP_BYTES])
     clock_gettime (CLOCK_REALTIME, &now);
     *stamp = 0;
     if (stat (path, &st) || !S_ISREG (st.st_mode) || wm_folder_network (path) ||
-        ns_of (now) - ns_of (st.st_mtim) < SETTLED_NS)
+        wm_path_ns (now) - wm_path_ns (st.st_mtim) < SETTLED_NS)
         return false;
     snprintf (stamp, WM_FILE_STAMP_BYTES, "%jx:%jx:%jd:%" PRId64 ":%" PRId64, (uintmax_t) st.st_dev,
-              (uintmax_t) st.st_ino, (intmax_t) st.st_size, ns_of (st.st_mtim), ns_of (st.st_ctim));
+              (uintmax_t) st.st_ino, (intmax_t) st.st_size, wm_path_ns (st.st_mtim),
+              wm_path_ns (st.st_ctim));
     return true;
 }
 

@@ -4,6 +4,7 @@
    Lines leave whole, one write each, so that those of processes that share a log do not mix. What a
    crash handler writes to the descriptor itself comes without a time.  */
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_file.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -67,14 +68,6 @@ void wm_log_sanitize (char *text)
             *text = '?';
 }
 
-static void put (const char *bytes, size_t size)
-{
-    for (ssize_t n; size; bytes += n, size -= (size_t) n)
-        while ((n = write (STDERR_FILENO, bytes, size)) < 0)
-            if (errno != EINTR)
-                return;
-}
-
 static bool to_journal; /* since wm_log_start */
 
 /* Takes all bytes: a log that cannot be written (a full disk) stops no process. errno is kept, for
@@ -99,7 +92,7 @@ static ssize_t take (void *cookie, const char *bytes, size_t size)
             stamp (line);
         const size_t head = strlen (line);
         memcpy (line + head, bytes + done, n);
-        put (line, head + n);
+        wm_file_append (STDERR_FILENO, line, head + n);
         inside = line[head + n - 1] != '\n';
         next_level = inside ? next_level : WM_LOG_INFO;
     }

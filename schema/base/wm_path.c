@@ -43,7 +43,7 @@ int wm_path_stat (const char *name, uint64_t *size, int64_t *mtime_ns)
     if (stat (path, &status))
         return -1;
     *size = (uint64_t) status.st_size;
-    *mtime_ns = (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+    *mtime_ns = wm_path_ns (status.st_mtim);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /* Bytes of the name that are its file's path: all of them where such a file exists, else those
    before ":/".  */
@@ -15,6 +16,12 @@ size_t wm_path_length (const char *name);
 /* Returns a message about the input `name` without the "NAME: " with which it may begin, also that
    of the file alone: for a line that has the name already. Lent by `text`.  */
 const char *wm_path_behind (const char *text, const char *name);
+
+/* Nanoseconds of a file's time since 1970.  */
+static inline int64_t wm_path_ns (struct timespec time)
+{
+    return (int64_t) time.tv_sec * 1000000000 + time.tv_nsec;
+}
 
 /* Size and modification time of that file. -1 and errno where it cannot be read; of a URL always,
    EREMOTE.  */
