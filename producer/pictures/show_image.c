@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define NAME_BYTES 48u
+#define CELLS_MAX (1ull << 28)       /* of an event: 1 GiB of numbers */
+#define PLANE_CELLS_MAX (1ull << 26) /* of a plane, which a page has three times while it is made */
 
 typedef struct {
     const wm_show_t *show;
@@ -97,6 +99,23 @@ static wm_fault_t rows_add (wm_event_t *event, int32_t (*place)[4], const wm_col
     return fault ? fault : wm_event_arrange (event, where, error);
 }
 
+/* A small file may name far wires, and many bins.  */
+static wm_fault_t check_planes (const wm_event_t *event, const char *where, wm_error_t *error)
+{
+    uint64_t cells = 0;
+    for (uint32_t p = 0; p < event->n_plane; p++) {
+        const uint64_t n = (uint64_t) event->plane[p].n_wire * event->n_tick;
+        cells += n;
+        if (n > PLANE_CELLS_MAX || cells > CELLS_MAX)
+            return wm_fault (error, WM_EBATCH,
+                             "%.400s: a plane of %u wires and %u drift bins; images of at most "
+                             "%llu cells a plane, and %llu in all, are drawn",
+                             where, event->plane[p].n_wire, event->n_tick, PLANE_CELLS_MAX,
+                             CELLS_MAX);
+    }
+    return WM_OK;
+}
+
 static wm_fault_t frame_read (const frame_t *self, wm_event_t *event, wm_error_t *error)
 {
     char path[NAME_BYTES + 80], where[480];
@@ -121,6 +140,8 @@ static wm_fault_t frame_read (const frame_t *self, wm_event_t *event, wm_error_t
     event->n_tick = value.width;
     if (!fault)
         fault = planes_add (event, place, wire.n_row, where, error);
+    if (!fault)
+        fault = check_planes (event, where, error);
     if (!fault)
         fault = rows_add (event, place, &value, where, error);
     wm_h5_column_close (&value);

@@ -66,9 +66,10 @@ static void columns_free (columns_t *self)
     free (self->packed);
 }
 
-static wm_fault_t columns_new (columns_t *self, size_t n, wm_error_t *error)
+/* For columns of at most n numbers, of at most `width` bytes each.  */
+static wm_fault_t columns_new (columns_t *self, size_t n, size_t width, wm_error_t *error)
 {
-    const size_t bytes = WIDTH_MAX * (n + 1);
+    const size_t bytes = width * (n + 1);
     self->compressor = libdeflate_alloc_compressor (LEVEL);
     self->packed_max =
         self->compressor ? libdeflate_zlib_compress_bound (self->compressor, bytes) : 0;
@@ -323,7 +324,7 @@ static wm_fault_t write_images (const wm_show_t *show, FILE *out, wm_error_t *er
     for (uint32_t p = 0; p < show->event.n_plane; p++)
         if (show->event.plane[p].n_wire > most)
             most = show->event.plane[p].n_wire;
-    wm_fault_t fault = first ? columns_new (&columns, most * show->event.n_tick, error)
+    wm_fault_t fault = first ? columns_new (&columns, most * show->event.n_tick, sizeof (float), error)
                              : wm_fault (error, WM_EHOST, "out of memory for planes");
     if (!fault) {
         write_facts (show, 0, out);
@@ -367,7 +368,7 @@ wm_fault_t wm_show_live (const wm_show_t *show, FILE *out, wm_error_t *error)
     uint32_t *first = calloc (2 * n_first, sizeof *first),
              *order = malloc ((columns.n + (size_t) 1) * sizeof *order);
     wm_fault_t fault = first && order
-                           ? columns_new (&columns, columns.n, error)
+                           ? columns_new (&columns, columns.n, WIDTH_MAX, error)
                            : wm_fault (error, WM_EHOST, "out of memory for %u hits", columns.n);
     if (!fault) {
         sort_hits (show, first, order, columns.value, first + n_first);

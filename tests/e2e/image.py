@@ -5,7 +5,7 @@ usage: image.py make FOLDER             unet, turned and mask.onnx, image.yaml, 
        image.py check FOLDER SCORES.h5 [channels|stack]   frames as ONNX Runtime makes them from the same tiles
        image.py holes FOLDER SCORES.h5  frames have NaN where, and only where, tiles are held
        image.py masked SCORES.h5 MASK.h5   the network's mask, a bool, against its values
-       image.py others SCORES.h5 FOLDER   copies that differ: pixel, other, flat, scores.h5
+       image.py others SCORES.h5 FOLDER   copies that differ: pixel, other, flat, scores, wide.h5
        image.py equal A.h5 B.h5         the same frames, bit for bit
        image.py drawn PAGE SCORES.h5 EVENT PLANE...   the pictures in the page are these planes of the frame
 """
@@ -272,7 +272,7 @@ def equal(one, other):
 
 def others(scores, folder):
     """Copies that differ: a pixel, frames and wires, no frame; and scores without images."""
-    for kind in ("pixel", "other", "flat", "scores"):
+    for kind in ("pixel", "other", "flat", "scores", "wide"):
         shutil.copy(scores, f"{folder}/{kind}.h5")
     with h5py.File(folder + "/pixel.h5", "r+") as f:
         f[f"{FIRST + 1}/frame_dnnroi"][PLANES[0] + 2, 5] = 4
@@ -282,6 +282,10 @@ def others(scores, folder):
     with h5py.File(folder + "/flat.h5", "r+") as f:
         del f[f"{FIRST}/frame_dnnroi"]
         f[f"{FIRST}/frame_dnnroi"] = np.zeros(9)
+    with h5py.File(folder + "/wide.h5", "r+") as f:  # a plane of 2^31 cells
+        del f[f"{FIRST}/frame_dnnroi"], f[f"{FIRST}/wires_dnnroi"]
+        f[f"{FIRST}/frame_dnnroi"] = np.zeros((1, 1 << 11), np.float32)
+        f[f"{FIRST}/wires_dnnroi"] = np.array([[0, 0, 0, (1 << 20) - 1]], np.int32)
     with h5py.File(folder + "/scores.h5", "r+") as f:
         f.attrs["specification"] = np.bytes_("table: dnnroi\n")
 

@@ -112,6 +112,8 @@ ok "a model whose image lies otherwise is refused" refused 5 'needs a model of o
 $python tests/e2e/image.py others "$work/whole/events.scores.h5" "$work" || bail "no other images"
 ok "a frame of another shape is not drawn" refused 5 'flat.h5: 5/frame_dnnroi is not a frame of' \
     "$bin/wiremill" show "$work/flat.h5" --output "$work/no.svg"
+ok "... nor one of a plane of 2^31 cells" refused 5 'wide.h5: .*a plane of 1048576 wires and 2048 drift bins; images of at most 67108864 cells a plane' \
+    "$bin/wiremill" show "$work/wide.h5" --output "$work/no.html"
 compare () # code, file, patterns...
 {
     exits "$1" keep "$bin/wiremill" compare "$work/whole/events.scores.h5" "$work/$2" || return 1
