@@ -608,12 +608,9 @@ static wm_fault_t check (const wm_show_t *show, uint32_t *plane, wm_error_t *err
 }
 
 /* Writes an event: what the script draws, and its pictures.  */
-static wm_fault_t write_event (const wm_show_t *show, FILE *out, wm_error_t *error)
+static wm_fault_t write_event (const wm_show_t *show, uint32_t plane, FILE *out, wm_error_t *error)
 {
-    uint32_t plane;
-    wm_fault_t fault = check (show, &plane, error);
-    if (fault)
-        return fault;
+    wm_fault_t fault;
     fputs ("<section class=\"event\">\n", out);
     fault = write_head (show, out, error);
     write_index (show, out);
@@ -633,22 +630,48 @@ static wm_fault_t write_event (const wm_show_t *show, FILE *out, wm_error_t *err
     return fault;
 }
 
+/* Writes the events, and why others of them are not drawn. The fault of the first one if none is
+   drawn.  */
+static wm_fault_t write_events (wm_show_t *show, FILE *out, FILE *undrawn, wm_error_t *error)
+{
+    wm_error_t why;
+    uint32_t plane, n_drawn = 0;
+    wm_fault_t fault = WM_OK;
+    for (bool is_first = true; !fault && (is_first || show->page_at + 1 < show->n_page);
+         is_first = false) {
+        fault = is_first ? WM_OK : wm_show_turn (show, error);
+        const wm_fault_t none = fault ? WM_OK : check (show, &plane, &why);
+        if (none && (is_first || show->n_page == 1))
+            *error = why;
+        if (none && show->n_page == 1)
+            fault = none;
+        else if (none)
+            wm_page_put (undrawn, "p", "Not drawn: %s", why.text);
+        else if (!fault)
+            fault = write_event (show, plane, out, error);
+        n_drawn += !fault && !none;
+    }
+    return fault || n_drawn ? fault : error->fault;
+}
+
 wm_fault_t wm_show_draw (wm_show_t *show, FILE *out, wm_error_t *error)
 {
+    char *text = NULL;
+    size_t bytes = 0;
     uint32_t plane;
-    wm_fault_t fault = check (show, &plane, error);
-    if (fault)
-        return fault;
-    if (show->kind != WM_SHOW_HTML)
-        return draw_plane (show, plane, out, error);
-    write_begin (show, out);
-    fault = write_event (show, out, error);
-    while (!fault && show->page_at + 1 < show->n_page) {
-        fault = wm_show_turn (show, error);
-        if (!fault)
-            fault = write_event (show, out, error);
+    if (show->kind != WM_SHOW_HTML) {
+        const wm_fault_t fault = check (show, &plane, error);
+        return fault ? fault : draw_plane (show, plane, out, error);
     }
+    FILE *undrawn = open_memstream (&text, &bytes);
+    if (!undrawn)
+        return wm_fault (error, WM_EHOST, "out of memory for a page");
+    write_begin (show, out);
+    const wm_fault_t fault = write_events (show, out, undrawn, error);
+    fclose (undrawn);
     fputs ("</div>\n", out);
+    fwrite (text, 1, bytes, out);
+    free (text);
     wm_page_end (out);
     return fault;
 }

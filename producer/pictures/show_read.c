@@ -122,22 +122,31 @@ static double difference (const wm_show_t *self, uint32_t row)
     return largest;
 }
 
+/* Sorts the identities of the rows, not the rows; the caller frees sorted->key. False: no memory.  */
+static bool sort_copy (const wm_show_t *self, wm_scores_t *sorted)
+{
+    const size_t bytes = self->scores.n_row * sizeof *sorted->key;
+    *sorted = (wm_scores_t){ .n_row = self->scores.n_row, .key = malloc (bytes) };
+    if (!sorted->key)
+        return false;
+    memcpy (sorted->key, self->scores.key, bytes);
+    wm_scores_sort (sorted);
+    return true;
+}
+
 /* Reads the other output, and finds the same hits in it by their identity.  */
 static wm_fault_t read_other (wm_show_t *self, wm_error_t *error)
 {
     const uint32_t n = self->scores.n_row;
-    wm_scores_t *other = &self->other, sorted = { .n_row = n };
+    wm_scores_t *other = &self->other, sorted;
     other->n_label = self->scores.n_label;
     memcpy (other->label, self->scores.label, sizeof other->label);
-    sorted.key = malloc (n * sizeof *sorted.key);
     self->match = malloc (n * sizeof *self->match);
-    wm_fault_t fault = sorted.key && self->match
+    wm_fault_t fault = sort_copy (self, &sorted) && self->match
                            ? wm_scores_read (other, &self->against, 1, NULL, error)
                            : wm_fault (error, WM_EHOST, "out of memory for %u rows", n);
     if (!fault) {
         memset (self->match, 0xff, n * sizeof *self->match);
-        memcpy (sorted.key, self->scores.key, n * sizeof *sorted.key);
-        wm_scores_sort (&sorted);
         wm_scores_sort (other);
     }
     for (uint32_t i = 0, j = 0; i < n && j < other->n_row && !fault;) {
@@ -239,32 +248,53 @@ static wm_fault_t read_event (wm_show_t *self, uint32_t row, wm_error_t *error)
                      self->input, key[row].id[0], key[row].id[1], key[row].id[2]);
 }
 
-/* Finds the first rows of the events that a page has, in the order of the file.  */
+static int by_number (const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
+    return (x > y) - (x < y);
+}
+
+/* The first row of each event, in the order of the file; the caller's, NULL: no memory.  */
+static uint32_t *first_rows (const wm_show_t *self, uint32_t *n)
+{
+    wm_scores_t sorted;
+    uint32_t *first = calloc (self->scores.n_row, sizeof *first);
+    *n = 0;
+    if (first && sort_copy (self, &sorted)) {
+        for (uint32_t i = 0; i < sorted.n_row; i++) {
+            const wm_scores_key_t *key = &sorted.key[i];
+            if (!i || memcmp (key->id, key[-1].id, 3 * sizeof *key->id))
+                first[(*n)++] = key->at;
+            else if (key->at < first[*n - 1])
+                first[*n - 1] = key->at;
+        }
+        free (sorted.key);
+        qsort (first, *n, sizeof *first, by_number);
+        return first;
+    }
+    free (first);
+    return NULL;
+}
+
+/* Finds the first rows of the events that a page has.  */
 static wm_fault_t choose_pages (wm_show_t *self, wm_error_t *error)
 {
-    const wm_scores_key_t *key = self->scores.key;
-    uint32_t first[PAGES_MAX], n = 0;
-    for (uint32_t row = 0; row < self->scores.n_row && n < self->page_to; row++) {
-        uint32_t k = n;
-        while (k && memcmp (key[first[k - 1]].id, key[row].id, 3 * sizeof *key->id))
-            k--;
-        if (k)
-            continue;
-        if (n == PAGES_MAX)
-            return wm_fault (error, WM_EUSAGE,
-                             "%.200s has more than %u events: name some by --events, as 1-20",
-                             self->path, PAGES_MAX);
-        first[n++] = row;
-    }
+    uint32_t n;
+    self->page_row = first_rows (self, &n);
+    if (!self->page_row)
+        return wm_fault (error, WM_EHOST, "out of memory for %u rows", self->scores.n_row);
     if (n < self->page_from)
         return wm_fault (error, WM_EUSAGE, "--events begins with event %u, and %.200s has %u",
                          self->page_from, self->path, n);
-    self->n_page = n - self->page_from + 1;
-    self->page_row = calloc (self->n_page, sizeof *self->page_row);
-    if (!self->page_row)
-        return wm_fault (error, WM_EHOST, "out of memory for %u events", n);
-    memcpy (self->page_row, first + self->page_from - 1, self->n_page * sizeof *first);
-    return WM_OK;
+    self->n_page = (self->page_to < n ? self->page_to : n) - self->page_from + 1;
+    memmove (self->page_row, self->page_row + self->page_from - 1,
+             self->n_page * sizeof *self->page_row);
+    return self->n_page <= PAGES_MAX
+               ? WM_OK
+               : wm_fault (error, WM_EUSAGE,
+                           "%u events are asked for, and a page has at most %u: name some of the %u "
+                           "of %.200s by --events, as 1-20",
+                           self->n_page, PAGES_MAX, n, self->path);
 }
 
 static wm_fault_t read_whole (wm_show_t *self, uint32_t row, wm_error_t *error)

@@ -172,6 +172,14 @@ def make(scores, events, folder):
     shutil.copy(scores, folder + "/lost.h5"), shutil.copy(events, folder + "/lost-events.h5")
     with h5py.File(folder + "/lost.h5", "r+") as f, h5py.File(folder + "/lost-events.h5", "r+") as g:
         f["emtrkmichel/run"][0], g["hit_table/event_id"][0] = 9, (9, 1, 1)
+    shutil.copy(scores, folder + "/many.h5"), shutil.copy(events, folder + "/many-events.h5")
+    with h5py.File(folder + "/many.h5", "r+") as f, h5py.File(folder + "/many-events.h5", "r+") as g:
+        id = np.tile([9, 1, 1], (n, 1))  # 1001 events without planes, and then those with planes
+        id[:, 2] = np.minimum(np.arange(n) + 1, 1001)
+        id[-50:] = np.stack([f["emtrkmichel"][c][-50:] for c in ("run", "subrun", "event")], 1)
+        for k, c in enumerate(("run", "subrun", "event")):
+            f["emtrkmichel"][c][:] = id[:, k]
+        g["hit_table/event_id"][:] = id
     shutil.copy(folder + "/held.h5", folder + "/shuffled.h5")
     with h5py.File(folder + "/shuffled.h5", "r+") as f:
         for c in f["emtrkmichel"]:
@@ -265,6 +273,15 @@ ok "a hit that is not there" no 2 'has no hits of event 1:1:1 with this hit_id' 
 ok "a plane that is not there" no 2 'the event has no such plane; it has 3' --plane 7 -o "$work/n.svg"
 ok "an event that the input lacks" refused 2 'lost-events.h5: event 9:1:1 has no planes there.*: choose another by --event' \
     "$bin/wiremill" show "$work/lost.h5" --input "$work/lost-events.h5" -o "$work/n.svg"
+many () { "$1" 2 "$2" "$bin/wiremill" show "$work/many.h5" --input "$work/many-events.h5" --events "$3" -o "$work/many.html"; } # refused, message, events
+drawn ()
+{
+    "$bin/wiremill" show "$work/many.h5" --input "$work/many-events.h5" --events 1000-1002 -o "$work/many.html" && [ "$(grep -c '<section class="event">' "$work/many.html")" = 1 ] &&
+        [ "$(grep -o '<p>Not drawn: .*: event 9:1:[0-9]* has no planes there' "$work/many.html" | sed 's/.* event //; s/ has.*//' | xargs)" = '9:1:1000 9:1:1001' ]
+}
+ok "a page of events beyond the thousandth: those without planes are named, the others are drawn" drawn
+ok "... none of which has planes" many refused 'many-events.h5: event 9:1:3 has no planes there' 3-5
+ok "... more than a page has" many refused '1002 events are asked for, and a page has at most 1000: name some of the 1002 ' all
 ok "a score that is not there" no 2 'no such score' --score muon -o "$work/n.svg"
 ok "no event's name" no 2 "takes RUN:SUBRUN:EVENT, not '1:2'" --event 1:2 -o "$work/n.svg"
 ok "no hit's name" no 2 'takes RUN:SUBRUN:EVENT:HIT_ID' --hit 1:2:3 -o "$work/n.svg"
