@@ -74,24 +74,48 @@ static wm_fault_t check_address (const char *given, char endpoint[256], wm_error
     return wm_address_parse (list, given, WM_ADDRESS_CONNECT, error) ? WM_OK : error->fault;
 }
 
+/* Keeps the last one, under a name, unless it is there already.  */
+static void put (wm_served_list_t *self, const char *given)
+{
+    const wm_served_t *one = &self->one[self->n];
+    for (int i = 0; i < self->n; i++)
+        if (strcmp (self->one[i].endpoint, one->endpoint) == 0 &&
+            strcmp (self->one[i].folder, one->folder) == 0)
+            return;
+    give_name (self, given);
+    self->n++;
+}
+
 /* Adds the campaign of a folder or an address; one that is there already is left. args: also what
    options and the environment name; NULL: `given` alone counts.  */
 static wm_fault_t add (wm_served_list_t *self, const wm_args_t *args, const char *given,
                        wm_error_t *error)
 {
     wm_served_t *one = &self->one[self->n];
+    *one = (wm_served_t){ 0 };
     const wm_fault_t fault = given && strstr (given, "://")
                                  ? check_address (given, one->endpoint, error)
                                  : wm_ask_lasting (args, given, one->endpoint, error);
     if (fault)
         return fault;
     folder_of (one->endpoint, one->folder);
-    for (int i = 0; i < self->n; i++)
-        if (strcmp (self->one[i].endpoint, one->endpoint) == 0)
-            return WM_OK;
-    give_name (self, one->endpoint);
-    self->n++;
+    put (self, one->endpoint);
     return WM_OK;
+}
+
+/* Adds the campaign of a folder with others, or why it cannot be asked.  */
+static void add_of_folder (wm_served_list_t *self, const char *campaign)
+{
+    wm_error_t error;
+    wm_served_t *one = &self->one[self->n];
+    if (self->n == WM_SERVED_MAX)
+        self->n_left_out++;
+    else if (add (self, NULL, campaign, &error)) {
+        *one = (wm_served_t){ 0 };
+        snprintf (one->folder, sizeof one->folder, "%s", campaign);
+        snprintf (one->why_not, sizeof one->why_not, "%.470s", error.text);
+        put (self, campaign);
+    }
 }
 
 typedef struct {
@@ -145,12 +169,9 @@ static wm_fault_t add_given (wm_served_list_t *self, const char *given, wm_error
     entry_t *list = NULL;
     if (!strstr (given, "://") && !wm_folder_find (given, campaign))
         list = look_in (given, &n);
-    wm_fault_t fault = n ? WM_OK : add (self, NULL, given, error);
-    for (size_t i = 0; i < n && !fault; i++)
-        if (self->n < WM_SERVED_MAX)
-            fault = add (self, NULL, list[i].path, error);
-        else
-            self->n_left_out++;
+    const wm_fault_t fault = n ? WM_OK : add (self, NULL, given, error);
+    for (size_t i = 0; i < n; i++)
+        add_of_folder (self, list[i].path);
     self->is_list |= n > 0;
     free (list);
     return fault;
@@ -193,8 +214,10 @@ bool wm_served_start (wm_served_list_t *self, int64_t interval_ms)
     for (int i = 0; i < self->n; i++) {
         wm_served_t *one = &self->one[i];
         strcpy (one->before, "the broker answers");
-        one->poll = wm_top_poll_new ("serve", one->endpoint, one->endpoint, one->folder,
-                                     interval_ms, -1, 0);
+        one->poll = wm_top_poll_new (
+            "serve", *one->endpoint ? one->endpoint : one->folder,
+            *one->endpoint ? one->endpoint : WM_ASK_DEFAULT, one->folder, interval_ms, -1, 0,
+            *one->why_not ? one->why_not : NULL);
         if (!one->poll)
             return false;
     }

@@ -16,6 +16,7 @@
 typedef struct {
     char name[64]; /* in URLs: letters, digits, "-", "_" and "."; no two have the same */
     char endpoint[256], folder[PATH_MAX];
+    char why_not[480]; /* it cannot be asked; "": it can */
     wm_top_poll_t *poll;
     wm_top_campaign_t campaign; /* of the server's thread */
     wm_top_campaign_t known;    /* of the main thread, */

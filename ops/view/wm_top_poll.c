@@ -288,7 +288,7 @@ static void *run (void *argument)
     wm_client_keys_of (self->client, self->folder);
     self->is_ledger_due = true;
     while (!is_over (self)) {
-        const bool answers = ask (self);
+        const bool answers = !self->known.refusal && ask (self);
         read_files (self);
         execute_order (self);
         const int64_t pause_ms =
@@ -309,13 +309,16 @@ static void *run (void *argument)
 }
 
 wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
-                                const char *folder, int64_t interval_ms, int notify, double past_s)
+                                const char *folder, int64_t interval_ms, int notify, double past_s,
+                                const char *why_not)
 {
     wm_top_poll_t *self = calloc (1, sizeof *self);
     if (!self || (self->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         goto fail;
     snprintf (self->verb, sizeof self->verb, "%s", verb);
     snprintf (self->known.given, sizeof self->known.given, "%s", given);
+    snprintf (self->known.note, sizeof self->known.note, "%s", why_not ? why_not : "");
+    self->known.refusal = why_not ? WM_EBATCH : WM_OK;
     snprintf (self->endpoint, sizeof self->endpoint, "%s", endpoint);
     snprintf (self->folder, sizeof self->folder, "%s", folder);
     self->interval_ms = interval_ms;

@@ -16,9 +16,11 @@ typedef struct wm_top_poll_t wm_top_poll_t;
 
 /* `endpoint` as wm_ask_lasting gives it, `folder` of the campaign, "": not known. `notify` becomes
    readable whenever something has changed (an eventfd). The verb is for messages. past_s: how much
-   of the campaign's history is asked for, 0: all. NULL: no thread.  */
+   of the campaign's history is asked for, 0: all. why_not: the campaign cannot be asked, for this
+   reason, which is all that is known of it; else NULL. NULL: no thread.  */
 wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
-                                const char *folder, int64_t interval_ms, int notify, double past_s);
+                                const char *folder, int64_t interval_ms, int notify, double past_s,
+                                const char *why_not);
 
 /* Copies what is known to *campaign; its status and files are the caller's.  */
 void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign);

@@ -133,6 +133,15 @@ ok "a broker that ends: not ready" until_true 60 gone
 logged () { grep -q 'wiremill serve: live: no broker runs' "$work/serve"; }
 ok "... it is logged by its name" until_true 60 logged
 end
+deep=$(printf 'd%.0s' {1..235})
+cp -a "$all/good$beside" "$all/$deep$beside"
+serve "$all" "$all"
+beside_others () { row "${deep:0:47}" && says '>refused<' && says 'small>the path of .* is too long to follow its broker' && row good && says 'worked|, mean ' && get / && says '>4 campaigns<'; }
+ok "a campaign of the folder that cannot be asked is listed with the reason, beside the others" until_true 60 beside_others
+deeper () { get "/c/${deep:0:47}/" && says 'too long to follow its broker' && code 503 "/c/${deep:0:47}/status.json" && get "/c/${deep:0:47}/metrics"; }
+ok "... its page has it, too" deeper
+end
+rm -r "$all/$deep$beside"
 umask 077
 echo correct-horse-battery >"$work/password"
 serve "$all" --password-file "$work/password"
