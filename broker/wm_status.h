@@ -37,9 +37,9 @@ char *wm_status_files (const wm_core_t *core, uint32_t from, const char *name, u
 char *wm_status_copy (const char *why);
 
 /* Returns a page of the history: its minutes from this Unix time on ("wiremill-history-1"), or the
-   sessions of its workers from this id on ("wiremill-workers-1"). `epoch`: of the broker that
-   serves; 0: none does. *next as above. The caller frees it. NULL without memory, or where the
-   ledger cannot be read.  */
+   sessions of its workers from this id on ("wiremill-workers-1"); or what *next of the page before
+   names. `epoch`: of the broker that serves; 0: none does. *next as above. The caller frees it.
+   NULL without memory, or where the ledger cannot be read.  */
 char *wm_status_history (wm_ledger_t *ledger, bool is_of_workers, uint64_t epoch, uint64_t from,
                          uint64_t *next);
 

@@ -2,7 +2,10 @@
 
    Rows are printed as text, not built as objects: a week has ten thousand of them. A page of rows
    has the marks between them, too: those of its time, by the last of a burst, so that whoever asks
-   on from some time learns of a burst that goes on.  */
+   on from some time learns of a burst that goes on.
+
+   A page of them begins at a second, below bit SECOND_BITS of its number. Above are the marks of
+   that second that earlier pages have: a second may have more marks than a page.  */
 #include "broker/wm_status.h"
 
 #include "schema/base/wm_log.h"
@@ -14,6 +17,7 @@
 #include <string.h>
 
 #define ROW_BYTES_MAX 2048 /* of one, as printed */
+#define SECOND_BITS 40
 
 typedef struct {
     FILE *out;
@@ -60,13 +64,27 @@ static int by_time (const void *a, const void *b)
                               : (x->id > y->id) - (x->id < y->id);
 }
 
-static void find_marks (page_t *self, const wm_ledger_t *ledger, int64_t from_s)
+/* Finds those from a second on, but its first `n_before`.  */
+static void find_marks (page_t *self, const wm_ledger_t *ledger, int64_t from_s, uint64_t n_before)
 {
     const wm_mark_t *mark;
     for (size_t i = 0; self->n_mark < WM_MARKS_MAX && (mark = wm_ledger_mark_at (ledger, i)); i++)
         if (mark->to_s >= from_s)
             self->mark[self->n_mark++] = mark;
     qsort (self->mark, self->n_mark, sizeof *self->mark, by_time);
+    while (self->i_mark < n_before && self->i_mark < self->n_mark &&
+           self->mark[self->i_mark]->to_s == from_s)
+        self->i_mark++;
+}
+
+/* The page that begins with the next mark.  */
+static uint64_t page_of_mark (const page_t *self)
+{
+    const int64_t to_s = self->mark[self->i_mark]->to_s;
+    uint64_t n_before = 0;
+    while (n_before < self->i_mark && self->mark[self->i_mark - n_before - 1]->to_s == to_s)
+        n_before++;
+    return (uint64_t) to_s | n_before << SECOND_BITS;
 }
 
 /* Prints the marks before a time; false: the page is full.  */
@@ -76,7 +94,7 @@ static bool print_marks (page_t *self, int64_t before_s)
         const wm_mark_t *mark = self->mark[self->i_mark];
         if (mark->to_s >= before_s)
             return true;
-        if (!has_room (self, (uint64_t) mark->to_s))
+        if (!has_room (self, page_of_mark (self)))
             return false;
         json_t *row = json_pack ("{s:I, s:s, s:I, s:I, s:I, s:o}", "id", (json_int_t) mark->id,
                                  "kind", wm_mark_what[mark->kind].name, "from_s",
@@ -170,6 +188,7 @@ char *wm_status_history (wm_ledger_t *ledger, bool is_of_workers, uint64_t epoch
     size_t bytes, marks_bytes;
     wm_error_t error;
     page_t page = { .out = open_memstream (&text, &bytes), .epoch = epoch };
+    const int64_t from_s = (int64_t) (from & ((1ull << SECOND_BITS) - 1));
     page.marks = is_of_workers ? NULL : open_memstream (&marks, &marks_bytes);
     if (!page.out || (!page.marks && !is_of_workers))
         return end_page (&page, &text, &marks, false);
@@ -177,7 +196,7 @@ char *wm_status_history (wm_ledger_t *ledger, bool is_of_workers, uint64_t epoch
         fprintf (page.out, "{\"schema\":\"wiremill-workers-1\",\"dropped\":%" PRIu64,
                  wm_ledger_spans_dropped (ledger));
     else {
-        find_marks (&page, ledger, (int64_t) from);
+        find_marks (&page, ledger, from_s, from >> SECOND_BITS);
         fputs ("{\"schema\":\"wiremill-history-1\",\"columns\":[", page.out);
         print_columns (page.out);
         fputc (']', page.out);
@@ -185,7 +204,7 @@ char *wm_status_history (wm_ledger_t *ledger, bool is_of_workers, uint64_t epoch
     fputs (is_of_workers ? ",\"workers\":[" : ",\"rows\":[", page.out);
     const wm_fault_t fault =
         is_of_workers ? wm_ledger_spans (ledger, from, print_worker, &page, &error)
-                      : wm_ledger_minutes (ledger, (int64_t) from, print_minute, &page, &error);
+                      : wm_ledger_minutes (ledger, from_s, print_minute, &page, &error);
     if (!fault && !page.next && !is_of_workers)
         print_marks (&page, INT64_MAX);
     *next = page.next;

@@ -309,6 +309,45 @@ static void pages (void **state)
     free (page);
 }
 
+/* A page cannot hold all marks of one second; those of the second before and after are there.  */
+static void pages_of_a_second (void **state)
+{
+    (void) state;
+    bool is_there[WM_MARKS_MAX + 1] = { false };
+    size_t n_page = 0, i, k, n_row = 0;
+    char why[160];
+    const json_t *one;
+    begin ();
+    sample (0);
+    for (unsigned m = 0; m < WM_MARKS_MAX; m++) {
+        snprintf (why, sizeof why, "%-140u", m);
+        mark (m == WM_MARKS_MAX - 1 ? 9 : 4 + (m > 0), WM_MARK_PAUSED, why);
+    }
+    sample (5);
+    sample (7);
+    for (uint64_t from = 0, next = 1; next; from = next, n_page++) {
+        char *page = wm_status_history (ledger, false, 0, from, &next);
+        assert_non_null (page);
+        assert_in_range (strlen (page), 1, WM_STATUS_BYTES_MAX);
+        json_t *json = json_loads (page, 0, NULL);
+        assert_true (!next || next > from);
+        n_row = json_array_size (json_object_get (json, "rows"));
+        json_array_foreach (json_object_get (json, "marks"), i, one)
+        {
+            const json_int_t id = json_integer_value (json_object_get (one, "id"));
+            assert_in_range (id, 1, WM_MARKS_MAX);
+            assert_false (is_there[id]);
+            is_there[id] = true;
+        }
+        json_decref (json);
+        free (page);
+    }
+    assert_true (n_page > 1);
+    assert_int_equal (n_row, 2); /* of the last page: from the second with the marks on */
+    for (k = 1; k <= WM_MARKS_MAX; k++)
+        assert_true (is_there[k]);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +362,7 @@ int main (void)
         TEST (damaged_row),
         TEST (deleted_ledger),
         TEST (pages),
+        TEST (pages_of_a_second),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
