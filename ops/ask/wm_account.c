@@ -90,9 +90,12 @@ static size_t add_some (json_t *files, size_t first, const char *folder, const c
     return next;
 }
 
-static void add_reasons (json_t *files, const char *folder, const char *verb)
+/* Of a URL a copy of each would have to be made.  */
+static void add_reasons (json_t *files, const json_t *status, const char *verb)
 {
-    if (wm_url_of (folder)) /* a copy of each would have to be made */
+    const char *folder = wm_ask_text (status, "campaign.output");
+    if (wm_url_of (folder) ||
+        (*wm_ask_text (status, "endpoint") && !wm_ask_has_folder (status))) /* no broker: read here */
         return;
     for (size_t at = 0; at < json_array_size (files);)
         at = add_some (files, at, folder, verb);
@@ -119,7 +122,7 @@ static int add_to (json_t *status, const char *verb, const char *endpoint, const
                      (has_inputs && wm_ask_int (status, "held_total") > 0);
     const int code = any ? wm_ask_files (verb, endpoint, campaign, NULL, take, &taken) : WM_EXIT_OK;
     if (code == WM_EXIT_OK)
-        add_reasons (taken.files, wm_ask_text (status, "campaign.output"), verb);
+        add_reasons (taken.files, status, verb);
     if (code == WM_EXIT_OK && has_inputs)
         put_held (status, taken.held);
     else
@@ -252,7 +255,7 @@ void wm_account_file (FILE *out, const json_t *status, json_t *file, const char 
     if (!wm_ask_int (file, "held"))
         return;
     json_t *files = json_pack ("[O]", file);
-    add_reasons (files, wm_ask_text (status, "campaign.output"), verb);
+    add_reasons (files, status, verb);
     json_decref (files);
     show_file (out, status, file);
 }

@@ -47,6 +47,13 @@ static bool read_endpoint (const char *campaign, wm_endpoint_t *file)
     return wm_endpoint_read (file, path, NULL) == WM_OK;
 }
 
+bool wm_ask_has_folder (const json_t *status)
+{
+    wm_endpoint_t file;
+    return read_endpoint (wm_ask_text (status, "dir"), &file) && *file.campaign &&
+           strcmp (file.campaign, wm_ask_text (status, "campaign.id")) == 0;
+}
+
 int wm_ask_no_broker (const char *campaign, char text[480])
 {
     long pid;

@@ -42,6 +42,10 @@ int wm_ask_no_broker (const char *campaign, char text[480]);
    lock.  */
 bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid);
 
+/* Whether the campaign that a status is of has its folder here: endpoint.json there names it. A
+   broker of another machine has paths that mean nothing here, or something else.  */
+bool wm_ask_has_folder (const json_t *status);
+
 /* Writes what a broker names an operator by: "USER@HOST (wiremill VERB)".  */
 const char *wm_ask_operator (const char *verb, char label[64]);
 

@@ -123,6 +123,14 @@ ok "a ledger that is made again from the journal too" lost
 broker=$!
 until_true 60 grep -q "\"pid\": *$broker" "$work/m$beside/endpoint.json"
 ok "a broker that serves the campaign again has the same account" same --campaign "$work/m"
+ok "... by its address, too" same --broker "ipc://$work/m.b"
+elsewhere ()
+{
+    sed -E -i.ours 's/("campaign": *")[0-9a-f]{32}/\1'"$(printf '0%.0s' {1..32})/" m$beside/endpoint.json && ! cmp -s m$beside/endpoint.json m$beside/endpoint.json.ours &&
+        keep "$bin/wiremill" held --broker "ipc://$work/m.b" && mv m$beside/endpoint.json.ours m$beside/endpoint.json &&
+        says "^held: 1 hit of $work/mixed/nan.npy; named in"
+}
+ok "... whose files of the same name here are another campaign's: all but the reasons" elsewhere
 unread ()
 {
     mv m/nan.scores.h5 aside && keep "$bin/wiremill" held --campaign "$work/m" &&
