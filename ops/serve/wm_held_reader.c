@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HELD_EVERY_MS 15000
+#define HELD_EVERY_MS (wm_times ()->silence_ms / 2) /* 15 s */
 #define LISTS WM_SERVED_MAX
 #define PAGES 4
-#define KEPT_MS 3000 /* a page that was asked for so lately keeps its place */
+#define KEPT_MS (HELD_EVERY_MS / 5) /* a page that was asked for so lately keeps its place */
 
 typedef struct {
     const wm_served_t *of; /* NULL: free */
