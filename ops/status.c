@@ -27,7 +27,10 @@ static const wm_option_t options[] = {
     WHERE_OPTIONS,
     {.name = "files", .task = "what",
      .help = "its inputs instead: output, state, rows, and how many of them are held"},
-    {.name = "json", .task = "how", .help = "as JSON: wiremill-status-1, or wiremill-files-1"},
+    {.name = "marks",
+     .help = "its time line instead: pauses, lost workers, held inputs, full disks, by whom and why"},
+    {.name = "json",
+     .task = "how", .help = "as JSON: wiremill-status-1, wiremill-files-1 or wiremill-marks-1"},
     {.name = "watch", .help = "again and again until the campaign is finished or no broker runs"},
     {.name = "interval", .value = "TIME", .fallback = "2s", .is_above = true,
      .help = "with --watch: how often"},
@@ -40,6 +43,7 @@ const wm_verb_t wm_verb_status = {
     .summary = "how far a campaign is, and its workers",
     .text = "  wiremill status out/\n"
             "  wiremill status --files out/\n"
+            "  wiremill status --marks out/\n"
             "  wiremill status --watch out/\n",
     .options = options, .run = status_main };
 /* clang-format on */
@@ -362,6 +366,48 @@ static int show_files (const char *endpoint, const char *campaign, bool json)
     return code;
 }
 
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+static void show_mark (const json_t *mark)
+{
+    char when[32] = "", n[32], text[400];
+    struct tm local;
+    const time_t from_s = (time_t) wm_ask_int (mark, "from_s");
+    const wm_mark_kind_t kind = wm_mark_of (wm_ask_text (mark, "kind"));
+    const char *why = wm_ask_text (mark, "text");
+    if (localtime_r (&from_s, &local))
+        strftime (when, sizeof when, "%b %d %H:%M:%S", &local);
+    snprintf (text, sizeof text, "%s", kind < WM_N_MARK ? wm_mark_what[kind].what
+                                                        : wm_ask_text (mark, "kind"));
+    printf ("%s  %s%s%s", when, text, *why ? ": " : "", why);
+    if (wm_ask_int (mark, "n") > 1)
+        printf (" (the first of %s)", wm_show_count (wm_ask_int (mark, "n"), n));
+    putchar ('\n');
+}
+
+static int show_marks (const char *endpoint, const char *campaign, bool json)
+{
+    int code;
+    size_t i;
+    const json_t *one;
+    json_t *history = wm_ask_history ("status", endpoint, campaign, &code),
+           *marks = json_object_get (history, "marks");
+    if (history && json) {
+        json_t *all = json_pack ("{s:s, s:O}", "schema", "wiremill-marks-1", "marks", marks);
+        json_dumpf (all, stdout, JSON_INDENT (2));
+        putchar ('\n');
+        json_decref (all);
+    } else if (history && !json_array_size (marks))
+        puts ("no marks yet");
+    else
+        json_array_foreach (marks, i, one)
+        {
+            show_mark (one);
+        }
+    json_decref (history);
+    return code;
+}
+
 /* Prints the status once; *goes_on: a broker works on it.  */
 static int show (const char *endpoint, const char *campaign, bool json, bool *goes_on)
 {
@@ -387,15 +433,19 @@ static int status_main (const wm_args_t *args)
     char endpoint[256], campaign[PATH_MAX];
     wm_error_t error = { 0 };
     const bool watch = wm_args_given (args, "watch"), json = wm_args_given (args, "json");
-    if (watch && wm_args_given (args, "files"))
-        return wm_args_refuse (args, "--watch shows the campaign, --files its inputs once");
+    const bool files = wm_args_given (args, "files"), marks = wm_args_given (args, "marks");
+    if (watch + files + marks > 1)
+        return wm_args_refuse (args, "give one of --watch, --files and --marks: --watch shows the "
+                                     "campaign, --files its inputs, --marks its time line");
     if (wm_args_given (args, "interval") && !watch)
         return wm_args_refuse (args, "--interval is of --watch");
     for (bool goes_on = true;;) {
         if (wm_ask_where (args, endpoint, campaign, &error))
             return wm_complain ("status", &error);
-        if (wm_args_given (args, "files"))
+        if (files)
             return show_files (endpoint, campaign, json);
+        if (marks)
+            return show_marks (endpoint, campaign, json);
         if (watch && !json && wm_show_has_colors (STDOUT_FILENO))
             fputs ("\033[H\033[2J", stdout);
         const int code = show (endpoint, campaign, json, &goes_on);

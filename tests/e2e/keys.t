@@ -135,6 +135,8 @@ told_why ()
     grep -q "key refused: worker $second of $work/second, by the broker at $b: it was revoked" "$work/worker2"
 }
 ok "which names key, file, broker and reason" told_why
+marked () { keep "$bin/wiremill" status --marks "$out" && says "  a key is not valid any more: key $second: it was revoked$"; }
+ok "the time line has it" marked
 ok "the first key is as good as before" "${produce_by[@]}" --join-file "$keys/join-producer"
 ok "a key for five seconds" add monitor short --expires 5s
 ok "is good" "${status_by[@]}" --join-file "$work/short"

@@ -65,6 +65,21 @@ why ()
 }
 ok "... with who and why" why
 ok "serve, of the ledger" until_true 60 served BPBRLHDE
+# The same by status, in words and as JSON.
+words ()
+{
+    keep "$bin/wiremill" status --marks "$out" && [ "$(wc -l <"$work/said")" = 8 ] &&
+        says '^[A-Z][a-z]+ [0-9]+ [0-9:]{8}  a broker began to serve: started$' && says '  the campaign was paused: by .*: tea & <b>$' && says '  a worker was lost: .*went without a word, idle$'
+}
+ok "status --marks has them in words" words
+as_json ()
+{
+    "$bin/wiremill" status --marks --json "$out" | $python -c 'import json, sys; d = json.load (sys.stdin); assert d["schema"] == "wiremill-marks-1"
+print (" ".join (m["kind"] for m in d["marks"])); assert all (m["n"] == 1 and m["from_s"] <= m["to_s"] for m in d["marks"])' | grep -x 'broker paused broker resumed lost held drained ended'
+}
+ok "... and as JSON" as_json
+two () { refused 2 'give one of --watch, --files and --marks' "$bin/wiremill" status --marks --files "$out"; }
+ok "... and not with the inputs" two
 kill $serve
 wait $serve 2>/dev/null
 report () { "$bin/wiremill" report --output "$work/r.html" "$out" >/dev/null && $python tests/e2e/page.py look "$work/r.html" >"$work/page.json"; }

@@ -56,6 +56,7 @@ two_of_two ()
         return 1
     sent_away worker-1 && sent_away worker-2 || return 1
     "$bin/wiremill" why --campaign "$out$beside" >"$work/said" 2>&1; says 'paused: .*fail more often' || return 1
+    "$bin/wiremill" status --marks "$out" >"$work/said" 2>&1; says '  the campaign was paused: by itself: [2-9] workers fail more often than they score' || return 1
     # Others come, and get nothing before somebody resumes.
     machine worker-3
     until_true 60 state "^[^ ]+:$pid .* idle +0 " || return 1
