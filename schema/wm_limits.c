@@ -22,6 +22,7 @@ static wm_times_t times = {
     .engine_ms = 20000,
     .engine_start_ms = 300000,
     .failures_ms = 600000,
+    .import_ms = 7200000,
     .stage_stall_ms = 60000,
     .stage_wait_ms = 2000,
     .stage_wall_ms = 14400000,
@@ -38,7 +39,8 @@ static void times_scale (void)
                          &times.group_commit_ms, &times.backoff_ms,    &times.backoff_max_ms,
                          &times.lock_ms,         &times.disk_full_ms,  &times.engine_ms,
                          &times.engine_start_ms, &times.failures_ms,   &times.need_ms,
-                         &times.stage_stall_ms,  &times.stage_wait_ms, &times.stage_wall_ms };
+                         &times.stage_stall_ms,  &times.stage_wait_ms, &times.stage_wall_ms,
+                         &times.import_ms };
     for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
         *entry[i] = *entry[i] / scale > 0 ? *entry[i] / scale : 1;
 }

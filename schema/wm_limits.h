@@ -137,6 +137,7 @@ typedef struct {
     int64_t engine_ms;       /* 20,000 without a hit finished: an engine hangs; below lease_ms */
     int64_t engine_start_ms; /* 300,000: it loads libraries, a model, and proves itself */
     int64_t failures_ms;     /* 600,000: three failures of an engine within it drain its worker */
+    int64_t import_ms;       /* 7,200,000: a model's import, in a process of its own, answers */
     int64_t stage_stall_ms;  /* 60,000: a file that is copied grows; ten times that at its end, for
                                 the server's checksum */
     int64_t stage_wait_ms;   /* 2,000: between two tries to copy it, doubled up to 60 times that */

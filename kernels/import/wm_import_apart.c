@@ -6,7 +6,8 @@
    It may read the model, the files beside it and the engines; it may write in a folder that was
    made for it, PLACE.import-XXXXXX, from which the caller renames the .wmm. It answers through a
    socket when it has read the model, and waits for the caller's word, on which it makes the .wmm
-   and answers again. An answer is checked as that of a stranger. The process dies with the caller.
+   and answers again. An answer is checked as that of a stranger. Each answer and the end of the
+   process have a deadline. The process dies with the caller.
    A folder that a killed import left is swept by the next import to that place.  */
 #include "kernels/import/wm_import_private.h"
 #include "schema/base/wm_failpoint.h"
@@ -24,6 +25,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -34,9 +36,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CPU_S_MAX 3600 /* of an import; the largest known take a minute */
+#define END_MS_MIN 3000 /* also with WM_TIME_SCALE: a loaded machine ends a process late */
 
 struct wm_import {
     const char *path;
@@ -46,6 +50,7 @@ struct wm_import {
     int unmade;            /* errno: why there is no folder */
     int end;               /* of the socket to the process */
     pid_t pid;             /* 0: it has ended */
+    int64_t late_ms;       /* so long it was waited for, and then killed; 0: it was not late */
 };
 
 /* What the process sends: as a packet, so that it comes whole or not at all.  */
@@ -161,15 +166,40 @@ be_apart (const wm_import_t *self, const wm_import_choices_t *choices, const cha
 
 /* ---- in the caller --------------------------------------------------------------------------- */
 
-/* Ends the process, which has no more to do, or waits for a word. Returns its status.  */
+static int64_t end_ms (void)
+{
+    const int64_t ms = wm_times ()->silence_ms;
+    return ms > END_MS_MIN ? ms : END_MS_MIN;
+}
+
+/* Waits until the process, which has no more to do, has ended, or kills it when it is late. Returns
+   its status.  */
 static int reap (wm_import_t *self)
 {
+    const int64_t until = wm_now_ms () + end_ms ();
+    const struct timespec pause = { .tv_nsec = 1000000 };
     int status = 0;
+    pid_t ended;
     close (self->end);
-    while (waitpid (self->pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    while (((ended = waitpid (self->pid, &status, self->late_ms ? 0 : WNOHANG)) < 0 &&
+            errno == EINTR) ||
+           ended == 0) {
+        if (ended == 0 && wm_now_ms () >= until) {
+            self->late_ms = end_ms ();
+            kill (self->pid, SIGKILL);
+        }
+        nanosleep (&pause, NULL);
+    }
     self->pid = 0;
     return status;
+}
+
+static wm_fault_t late (const wm_import_t *self, const char *what, wm_error_t *error)
+{
+    return wm_fault (error, WM_EBATCH,
+                     "%.300s: its import %s within %lld s, and was killed: the file is damaged, or "
+                     "hostile; nothing was made of it",
+                     self->path, what, (long long) (self->late_ms + 999) / 1000);
 }
 
 /* Nothing of a stranger's text is believed but that it is text.  */
@@ -182,8 +212,11 @@ static void text_tame (char *text, size_t bytes)
 static wm_fault_t ended (wm_import_t *self, wm_error_t *error)
 {
     const char *path = self->path;
+    const bool silent = self->late_ms;
     const int status = reap (self);
     const int number = WIFSIGNALED (status) ? WTERMSIG (status) : 0;
+    if (self->late_ms)
+        return late (self, silent ? "gave no answer" : "did not end", error);
     if (number == SIGKILL && wm_failpoint_armed)
         raise (SIGKILL); /* a test kills the command, of which this was a part */
     if (number == SIGKILL)
@@ -232,10 +265,20 @@ static wm_fault_t start (wm_import_t *self, const wm_import_choices_t *choices, 
                      strerror (saved));
 }
 
-/* Waits for an answer of the process.  */
+/* Waits for an answer of the process, which is killed when it is late.  */
 static wm_fault_t hear (wm_import_t *self, answer_t *answer, wm_error_t *error)
 {
+    const int64_t until = wm_now_ms () + wm_times ()->import_ms;
+    struct pollfd from = { .fd = self->end, .events = POLLIN };
+    int64_t left;
     ssize_t n;
+    while ((left = until - wm_now_ms ()) > 0 && poll (&from, 1, (int) left) <= 0)
+        ;
+    if (left <= 0) {
+        self->late_ms = wm_times ()->import_ms;
+        kill (self->pid, SIGKILL);
+        return ended (self, error);
+    }
     while ((n = read (self->end, answer, sizeof *answer)) < 0 && errno == EINTR)
         ;
     if (n != (ssize_t) sizeof *answer)
@@ -386,6 +429,8 @@ wm_fault_t wm_import_make (wm_import_t *self, const char *wmm_path, char why[480
     wm_fault_t fault = hear (self, &answer, error);
     if (self->pid)
         reap (self); /* so that it changes nothing any more */
+    if (!fault && self->late_ms)
+        fault = late (self, "answered, but did not end", error);
     if (!fault)
         fault = take_over (self->path, self->wmm, wmm_path, error);
     snprintf (why, 480, "%s", answer.why);
