@@ -15,6 +15,8 @@ usage: framing.py framing NAME=ADDRESS:PORT,METHOD,PATH,keeps|closes ...      ME
 A request whose end two readers could see in different places is answered by an error and the connection is closed: what follows
 is never read as another request. Each row is sent with such a request behind it.
 """
+import json
+import math
 import os
 import resource
 import signal
@@ -24,6 +26,7 @@ import struct
 import sys
 import threading
 import time
+import urllib.request
 
 BEHIND = b"GET /behind HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 HOST = b"Host: 127.0.0.1\r\n"
@@ -516,21 +519,31 @@ def drained(said):
         pass
 
 
+def inference(web, blanks):
+    """(head, body) of a request for the model m that is answered by 200: so many blanks lie among its values."""
+    with urllib.request.urlopen(f"http://{web}/v2/models/m") as page:
+        one = json.load(page)["inputs"][0]
+    shape = [max(n, 1) for n in one["shape"]]
+    given = {"name": one["name"], "datatype": one["datatype"], "shape": shape, "data": [0] * math.prod(shape)}
+    body = json.dumps({"inputs": [given]}).encode().replace(b"[0,", b"[0" + b" " * blanks + b",")
+    return b"POST /v2/models/m/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n", body
+
+
 def slow():
     """All at once. (name, address, what is sent first, then how much of what how often, the answer, when it must be there)"""
     web, page, grpc = sys.argv[2:5]
     post = b"POST /v2/repository/index HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
     get = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-    body = b"[" + b" " * 3_300_000 + b"]"
+    infer, body = inference(web, 3_300_000)
     rows = (
         ("a head that never ends", web, post + b"X: ", b"x", 1, [408], 29, 45),
         ("a body that never ends", web, post + b"Content-Length: 999999\r\n\r\n", b"x", 1, [408], 29, 45),
-        ("a body that stops", web, post + b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1], b"", 1, [408], 29, 45),
+        ("a body that stops", web, infer + b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1], b"", 1, [408], 29, 45),
         ("a chunk's size that never ends", web, post + b"Transfer-Encoding: chunked\r\n\r\n0;", b"x", 1, [408], 29, 45),
         ("trailers that never end", web, post + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX:", b"x", 1, [408], 29, 45),
         ("nothing is sent", web, b"", b"", 1, [], 59, 75),
         ("a head of 2.5 kB at 100 B/s", web, post + b"X: ", b"x" * 2500 + b"\r\n\r\n", 100, [200], 24, 29),
-        ("a body of 3.3 MB at 75 kB/s", web, post + b"Content-Length: %d\r\n\r\n" % len(body), body, 75000, [200], 40, 75),
+        ("a body of 3.3 MB at 75 kB/s", web, infer + b"Content-Length: %d\r\n\r\n" % len(body), body, 75000, [200], 40, 75),
         ("a page's head that never ends", page, get + b"X: ", b"x", 1, [], 9, 20),
         ("a page's body that never ends", page, get + b"Content-Length: 9999\r\n\r\n", b"x", 1, [], 9, 20),
         ("no request for a page", page, b"", b"", 1, [], 9, 20),

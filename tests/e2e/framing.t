@@ -53,6 +53,7 @@ few ()
 }
 ok "all places are taken: the connection that is idle for longest makes room" few
 if [ "$(size '' 1 1)" ]; then
+    until_true 60 curl -sf "http://$http/v2/models/m/ready" || bail "the model is not ready"
     ok "slow clients: one that stands still is cut off in time, one that goes on is answered" run slow "$http" "$page" "$grpc"
 fi
 for process in $gateway $serve ${secure:-}; do
