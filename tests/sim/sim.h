@@ -368,6 +368,7 @@ typedef struct {
     bool reuses;        /* clients give numbers of answered requests to others: what workers report
                              of the one (NACK names no bytes) may be blamed on the other */
     bool unserved;      /* a batch with a turn left it otherwise: a worker had it already */
+    uint64_t n_sync, stood; /* of files; before a record that stands was appended last, or 0 */
     bool rotten;        /* bits of results on the disk are wrong */
     wm_key_t fetched;   /* BUG_ROT_ANSWERED */
     double check_share; /* of batches that a second machine scores */
@@ -555,6 +556,8 @@ void check_alarm (const wm_core_t *core, const wm_msg_t *msg, bool due, uint64_t
 void unit_blame (unit_t *unit, uint32_t tag);
 /* A NACK (not of a drain) or RESULT of a leased batch.  */
 void check_answered (link_t *link, bool failed);
+/* The core has seen this message: what an honest worker scored counts, if nothing else has.  */
+void check_taken (const wm_core_t *core, const link_t *link, const wm_msg_t *msg);
 void check_end (void);
 
 /* ---- sim_served.c ---------------------------------------------------------------------------- */

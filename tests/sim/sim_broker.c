@@ -357,6 +357,7 @@ static void receive (link_t *link, packet_t *packet)
     link->heard_ms = broker.core->now_ms;
     check_alarm (broker.core, &msg, due, broker.core->totals.n_alarm - alarms);
     check_compare_end (broker.core, &before, handle ? &payload : NULL);
+    check_taken (broker.core, link, &msg);
     if (handle)
         handle_unref (NULL, handle);
     settle ();

@@ -185,8 +185,12 @@ wm_fault_t __wrap_wm_journal_append (wm_journal_t *self, wm_record_t *record, wm
         (has (BUG_KICK_FORGOTTEN) && record->type == WM_RECORD_KICK) ||
         (broker_is_up () && bug_of (record) == FORGOTTEN))
         return WM_OK;
+    if (sim.stood && sim.stood == sim.n_sync)
+        fail ("a %s record follows one that stands, and that is not durable",
+              wm_record_name (record->type));
     wm_fault_t fault = __real_wm_journal_append (self, record, place, error);
     last_stands = fault == WM_OK && wm_record_stands (record->type);
+    sim.stood = last_stands ? sim.n_sync : 0;
     if (fault == WM_OK && has (BUG_LEDGER_AHEAD))
         __real_wm_ledger_apply (broker_campaign ()->ledger, record, place);
     return fault == WM_EAGAIN && has (BUG_FULL_DISK_DROPS) ? WM_OK : fault;

@@ -102,6 +102,7 @@ void check_journal_begin (void)
     standing_before = sim.standing;
     standing_begin ();
     is_reading = true;
+    sim.stood = 0;
     for (uint32_t i = 0; i < sim.n_input; i++) {
         truth_input_t *input = &sim.input[i];
         input->id = input->n_lost = input->generation = 0;
@@ -521,6 +522,16 @@ void check_compare_end (const wm_core_t *core, const check_before_t *before,
         (input->state == WM_LEDGER_OPEN || input->state == WM_LEDGER_WRITTEN))
         fail ("%s gave wrong scores for %u.%u.%u, and its input is not begun again",
               before->first->label, before->key.input, before->key.ordinal, before->key.batch);
+}
+
+void check_taken (const wm_core_t *core, const link_t *link, const wm_msg_t *msg)
+{
+    const batch_t *batch = wm_core_batch_find (core, &msg->key);
+    if (msg->type == WM_MSG_RESULT && batch && batch->state < BATCH_COMMITTING && link->peer &&
+        !link->peer->hostile && wm_core_session_find (core, link->session) &&
+        memcmp (batch->digest, msg->digest, 16) == 0 && !batch->event->input->kicking)
+        fail ("the result of %u.%u.%u came from worker %u, and does not count", msg->key.input,
+              msg->key.ordinal, msg->key.batch, link->peer->index);
 }
 
 bool check_alarm_due (const link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)

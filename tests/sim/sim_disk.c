@@ -62,6 +62,7 @@ static int sync_or_fail (void *context, int fd)
         }
         lying_fd = fd;
     }
+    sim.n_sync++;
     if (fd == lying_fd && !disk->gone)
         return 0;
     return disk_sync (context, fd);
@@ -372,8 +373,8 @@ void sim_disk_spoil_ledger (void)
     if (!file[0])
         return;
     sim.count.spoils++;
-    const uint32_t how = roll (5);
-    if (how == 3 && kept[0].there) {
+    const uint32_t how = roll (8);
+    if (how >= 3 && how < 7 && kept[0].there) {
         log_event ("disk", "the ledger is an earlier one");
         put_back_ledger ();
     } else if (how >= 3) {
