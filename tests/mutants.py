@@ -36,7 +36,8 @@ GOAL = 0.95
 EQUIVALENT = "tests/mutants-equivalent.txt"
 HANG_S = float(os.environ.get("HANG_S") or 10)
 BUILD = os.environ.get("WM_BUILD", "build/release")
-# What is mutated: by room, whose unit tests are test_ROOM_*. Not wm_bench.c and wm_peak.c: whole programs test them.
+# What is mutated: by room, whose unit tests are test_ROOM_*. Not wm_bench.c, wm_peak.c and the rest of ops/campaign: whole
+# programs test them.
 FILES = {
     "broker": ["broker/core/wm_core*.c", "broker/disk/*.c", "broker/campaign/*.c"],
     "producer": ["producer/[!ngs]*/wm_" + name + ".c" for name in
@@ -45,6 +46,7 @@ FILES = {
     "kernels": ["kernels/import/wm_madds.c", "kernels/judge/wm_[!p]*.c", "kernels/family/wm_family*.c", "kernels/onnx/*.c"],
     "gateway": ["producer/[ns]*/wm_" + name + ".c" for name in
                 ("gather", "heap", "infer", "region", "signature*", "slice")],
+    "ops": ["ops/campaign/wm_" + name + ".c" for name in ("columns", "gpus", "import_cache", "urls")],
 }
 SIMULATED = "broker/core/wm_core*.c"
 SEEDS = "20"

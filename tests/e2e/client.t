@@ -76,7 +76,7 @@ slow 2>"$work/worker-2.log" &
 second=$!
 slow 2>"$work/worker-3.log" &
 pieces=$(size 60 600 6000) begun=$((pieces / 6))
-steady () { rm -f "$work/steady"; client steady "$pieces" >"$work/steady" 2>&1 & steady=$!; until_true 60 grep -q "piece $begun\$" "$work/steady"; }
+steady () { rm -f "$work/steady"; client steady "$pieces" >"$work/steady" 2>&1 & steady=$!; until_true "$(size 60 600 6000)" grep -q "piece $begun\$" "$work/steady"; }
 whole () { wait "$steady" && [ "$(grep -c piece "$work/steady")" = "$pieces" ] || { cat "$work/steady"; return 1; }; }
 lose_worker () { steady && kill -9 $second; whole; }
 ok "a worker is killed: its patches go to another" lose_worker
@@ -93,7 +93,7 @@ small_journal () { [ "$(du -s --apparent-size -k "$dir/journal" | cut -f1)" -lt 
 ok "the journal has no results" small_journal
 stop () { steady && kill $served && ! whole && grep 'failed: .*no broker' "$work/steady"; }
 export PATIENCE=5000
-pieces=1000000 # more than are scored until the broker is killed, however late that is
+pieces=1000000 begun=10 # more than are scored until the broker is killed, however late that is
 ok "where no broker comes back, calls return an error that names it" stop
 unset PATIENCE
 
