@@ -89,7 +89,7 @@ struct wm_reactor_t {
     zmq_msg_t trial;              /* the payload of TRIAL */
     uint64_t trial_check;
     wm_place_t trial_place; /* of its sample */
-    size_t table_bytes; /* of the table that it begins with, and its NUL; 0: there is none yet */
+    size_t table_bytes; /* of the table that it begins with, and its NUL; 0: it has not come yet */
     wm_recorder_t *recorder;
     size_t n_appended; /* records that wm_recorder_turn will sync */
     int64_t started_ms;

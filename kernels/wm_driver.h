@@ -18,7 +18,7 @@ typedef enum {
 
 typedef struct {
     wm_driver_state_t state;
-    void *library; /* of dlopen, never closed: it has threads. NULL: there is none */
+    void *library; /* of dlopen, never closed: it has threads. NULL: it was not found */
     int version;   /* the CUDA that it is for: 12040 is 12.4; 0: unknown */
     int n_gpu;
     char why[280]; /* what is wrong, and what to do; "" of a good one */

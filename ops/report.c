@@ -148,7 +148,7 @@ static void ask_producer (wm_report_t *report, const sample_t *sample, const cha
         free ((char *) (uintptr_t) argv[i]);
 }
 
-/* Fills in the part about scores, or why there is none. Returns an exit code.  */
+/* Fills in the part about scores, or why it is missing. Returns an exit code.  */
 static int add_scores (wm_report_t *report, const wm_args_t *args, const char *endpoint,
                        const char *campaign, wm_report_files_t *files)
 {

@@ -208,7 +208,7 @@ static void take_status (run_t *self, json_t *status)
     self->status = status;
 }
 
-/* Asks once, opening a session if there is none. A farm's broker may be far away: a session takes
+/* Asks once, opening a session if none is open. A farm's broker may be far away: a session takes
    several round trips, and one that failed is tried again later, since meanwhile nothing else is
    done.  */
 static void ask (run_t *self, int64_t patience_ms)

@@ -173,8 +173,8 @@ static bool is_folder (const char *path)
     return path && !stat (path, &st) && S_ISDIR (st.st_mode);
 }
 
-/* The page's section on truth, before this process is confined; the caller's. NULL: there is
-   none.  */
+/* The page's section on truth, before this process is confined; the caller's. NULL: the page
+   has no such section.  */
 static char *make_truth (const wm_args_t *args)
 {
     const char *path[2] = { wm_args_rest (args, 0), wm_args_rest (args, 1) };

@@ -74,7 +74,7 @@ void wm_core_check_forget_event (wm_core_t *self, const event_t *event);
 /* Sends checks that wait to workers that suit.  */
 void wm_core_check_dispatch (wm_core_t *self);
 /* Ends the check that is missed least: the oldest that waits and does not differ; with `frees` of
-   those whose payload leaves the budget with it. false: there is none.  */
+   those whose payload leaves the budget with it. false: no such check waits.  */
 bool wm_core_check_drop (wm_core_t *self, bool frees);
 /* Bytes of the budget that leave it when all of the latter end.  */
 uint64_t wm_core_check_lent (const wm_core_t *self);

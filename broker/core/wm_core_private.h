@@ -641,7 +641,7 @@ uint64_t wm_core_event_hash (uint32_t input, uint32_t ordinal);
 event_t *wm_core_event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal);
 /* Adds an event without batches yet. NULL without memory.  */
 event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch);
-/* Returns the batch of this number; NULL: there is none (yet).  */
+/* Returns the batch of this number; NULL: it is not known (yet).  */
 batch_t *wm_core_event_batch (const event_t *event, uint32_t number);
 /* Adds a batch that is not there yet; those of the event may move. NULL without memory.  */
 batch_t *wm_core_event_add (wm_core_t *self, event_t *event, uint32_t number);

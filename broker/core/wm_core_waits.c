@@ -111,8 +111,8 @@ static wm_wait_t wait_of (const wm_core_t *self, const session_t *session, int64
 /* ---- of the campaign ------------------------------------------------------------------------- */
 
 /* The wait that all peers of a role share in so far that none of them works; of several the
-   smallest number. WM_WAIT_NONE: one of them works, or there is none. busy_only: only workers that
-   have a batch count.  */
+   smallest number. WM_WAIT_NONE: one of them works, or no peer is there. busy_only: only workers
+   that have a batch count.  */
 static wm_wait_t wait_of_all (const wm_core_t *self, wm_role_t role, bool busy_only)
 {
     int64_t since_ms;

@@ -16,7 +16,7 @@ typedef struct {
 void wm_input_set_add (wm_input_set_t *self, uint32_t id);
 void wm_input_set_remove (wm_input_set_t *self, uint32_t id);
 bool wm_input_set_has (const wm_input_set_t *self, uint32_t id);
-/* The next input after `id` (0: the first), 0: there is none.  */
+/* The next input after `id` (0: the first); 0: no input follows.  */
 uint32_t wm_input_set_next (const wm_input_set_t *self, uint32_t id);
 /* Removes all inputs and keeps the memory; gives the memory back, too.  */
 void wm_input_set_clear (wm_input_set_t *self);

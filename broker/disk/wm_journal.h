@@ -117,7 +117,7 @@ wm_fault_t wm_journal_read (wm_journal_t *self, const wm_place_t *place, wm_reco
 bool wm_journal_hold (wm_journal_t *self, const wm_place_t *place, uint32_t input);
 
 /* Deletes the RESULT segments that no input needs. Syncs first. Returns how many. On a full disk
-   they stay for the next call. Cheap when there is none.  */
+   they stay for the next call. Cheap if no segment is to go.  */
 size_t wm_journal_sweep (wm_journal_t *self);
 
 /* Returns the bytes of all segments.  */

@@ -266,7 +266,7 @@ static int put_span (wm_ledger_t *self, const wm_worker_span_t *span)
                           span->why);
 }
 
-/* Reads one number; an SQLite code, SQLITE_DONE where there is none.  */
+/* Reads one number; an SQLite code, SQLITE_DONE if no row has it.  */
 static int get_number (wm_ledger_t *self, const char *select, int64_t limit, int64_t *number)
 {
     sqlite3_stmt *statement = NULL;

@@ -151,7 +151,8 @@ static bool is_text (const frame_t *frame, const char *text)
     return frame->bytes == strlen (text) && memcmp (frame->data, text, frame->bytes) == 0;
 }
 
-/* Receives a request's frames; -1: there is none. More than REQUEST_FRAMES are counted only.  */
+/* Receives a request's frames; -1: no request is waiting. More than REQUEST_FRAMES are counted
+   only.  */
 static int receive (void *socket, frame_t frame[REQUEST_FRAMES])
 {
     zmq_msg_t msg;

@@ -577,7 +577,7 @@ static void round_ends (wm_listener_t *self)
     self->n_round++;
 }
 
-/* Reads one whole message; false: there is none.  */
+/* Reads one whole message; false: no message is waiting.  */
 static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
 {
     zmq_msg_t id, more;

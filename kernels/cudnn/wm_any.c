@@ -53,7 +53,7 @@ static wm_gpu_text_t make_workspace (wm_any_t *self, size_t bytes)
 }
 
 /* Makes the step's plan: candidate `first`, or the next that asks for little workspace; *made is
-   false where there is none.  */
+   false if no candidate is left.  */
 static wm_gpu_text_t make_plan (wm_any_t *self, uint32_t s, uint32_t first, size_t *workspace,
                                 bool *made)
 {

@@ -144,7 +144,7 @@ static wm_gpu_text_t keep_busy (wm_cuda_t *self)
     return self->open && oldest (self) == WM_CUDA_SLOTS_MAX ? wm_cuda_start (self) : NULL;
 }
 
-/* A job that is finished, NULL: there is none, nor will be.  */
+/* A job that is finished, NULL: no job runs.  */
 static wm_gpu_text_t collect (wm_cuda_t *self, wm_job_t **job)
 {
     while (!(*job = wm_jobs_pop (&self->finished))) {

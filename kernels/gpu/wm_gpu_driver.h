@@ -92,7 +92,7 @@ typedef struct {
 
 /* The image of `n` that a driver for `version` runs on a GPU of this capability: machine code of
    the newest architecture that fits, else PTX. NULL: none; *least is the CUDA that a driver has to
-   be for to run one, 0: there is none for this GPU.  */
+   be for to run one, 0: no image is for this GPU.  */
 const wm_cu_image_t *wm_cu_choose (const wm_cu_image_t *image, size_t n, int version,
                                    int capability, int *least);
 

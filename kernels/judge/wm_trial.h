@@ -42,9 +42,9 @@ wm_trial_ahead_t *wm_trial_ahead_new (const wm_model_t *model, const wm_spec_t *
 wm_device_t *wm_trial_ahead_end (wm_trial_ahead_t **self_p);
 
 /* Opens the candidate that is taken. n batches of the sample; with none, strict fp32. ahead: of the
-   same config, is ended; NULL: there is none. NULL with *error: WM_EAGAIN, this machine failed
-   while a candidate scored (the process must end, the next one tries again); else the fault of the
-   last candidate, which could not be opened. Blocks.  */
+   same config, is ended; NULL: no trial was begun ahead. NULL with *error: WM_EAGAIN, this machine
+   failed while a candidate scored (the process must end, the next one tries again); else the fault
+   of the last candidate, which could not be opened. Blocks.  */
 wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_device_t *judge,
                             wm_trial_ahead_t **ahead, const wm_batch_t *batch, uint32_t n,

@@ -37,7 +37,7 @@ wm_fault_t wm_ask_lasting (const wm_args_t *args, const char *folder, char endpo
    code.  */
 int wm_ask_no_broker (const char *campaign, char text[480]);
 
-/* Reads CAMPAIGN/endpoint.json; *pid may be NULL. false if there is none, it is not sound, nothing
+/* Reads CAMPAIGN/endpoint.json; *pid may be NULL. false if it does not exist, is not sound, nothing
    in it can be reached from here, or it is of this machine and no broker holds the campaign's
    lock.  */
 bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid);

@@ -28,7 +28,7 @@
     "WM_MODEL_CACHE=off switches that off.\n"
 
 typedef struct {
-    char folder[PATH_MAX]; /* "": there is none, and the functions below do nothing */
+    char folder[PATH_MAX]; /* "": nothing is kept, and the functions below do nothing */
 } wm_import_cache_t;
 
 /* Makes the folder, for this user alone; warns if it is another's.  */

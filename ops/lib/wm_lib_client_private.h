@@ -70,7 +70,7 @@ struct wiremill_client_t {
 /* Frees a ticket that no batch refers to; NULL-safe.  */
 void wm_lib_ticket_free (ticket_t *ticket);
 
-/* Returns the ticket of this number; NULL: there is none.  */
+/* Returns the ticket of this number; NULL: no ticket has it.  */
 ticket_t *wm_lib_ticket_of (const wiremill_client_t *self, uint64_t number);
 
 /* Its caller is done with it.  */
@@ -79,7 +79,7 @@ void wm_lib_ticket_end (wiremill_client_t *self, ticket_t *ticket);
 /* Wakes io: there is something to write, or the client closes.  */
 void wm_lib_wake (const wiremill_client_t *self);
 
-/* Starts a helper if there is none; gives the lock back meanwhile.  */
+/* Starts a helper if none runs; gives the lock back meanwhile.  */
 wm_fault_t wm_lib_make_alive (wiremill_client_t *self, wm_error_t *error);
 
 #endif

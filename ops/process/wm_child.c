@@ -169,7 +169,7 @@ bool wm_child_plan_return (wm_child_t *self, bool has_worked)
     return wm_restart_failed (&self->restart, &rule, wm_now_ms (), has_worked);
 }
 
-/* Reads the next line of the log. false: there is none, or its end is still to come.  */
+/* Reads the next line of the log. false: no line follows, or its end is still to come.  */
 static bool next_line (const wm_child_t *self, char *line, size_t bytes)
 {
     return fgets (line, (int) bytes, self->reader) &&

@@ -21,7 +21,7 @@ typedef struct {
     const char *scores;      /* a part of a page about them, from a producer; "": none */
     size_t scores_bytes;
     const wm_report_files_t *files; /* NULL: they were not asked for */
-    const char *no_scores;          /* why there is none */
+    const char *no_scores;          /* why `scores` is empty */
     time_t now_s;
 } wm_report_t;
 

@@ -16,7 +16,7 @@ wm_report_files_t *wm_report_files_new (void);
 void wm_report_files_free (wm_report_files_t *self);
 
 /* Adds a row of "wiremill-files-1". link: where its event's page is, from the report's, as a URL;
-   NULL: there is none.  */
+   NULL: its event has no page.  */
 void wm_report_files_add (wm_report_files_t *self, const json_t *file, const char *link);
 
 /* Writes the section; nothing if there are no inputs. rows: what a row of an output is.  */

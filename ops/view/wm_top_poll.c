@@ -59,7 +59,8 @@ static void forget (wm_top_poll_t *self)
     self->past_ms = 0;
 }
 
-/* Keeps an answer (the caller's reference is taken); NULL: the note explains why there is none.  */
+/* Keeps an answer (the caller's reference is taken); NULL: the note explains why no answer
+   came.  */
 static void keep (wm_top_poll_t *self, json_t *status, const char *note, wm_fault_t refusal)
 {
     const int64_t now_ms = wm_now_ms ();

@@ -15,7 +15,7 @@
 
 typedef struct {
     uint32_t n_label;
-    uint32_t sigmoid; /* the label with a threshold; n_label: there is none */
+    uint32_t sigmoid; /* the label with a threshold; n_label: no label has one */
     double least;
 } wm_call_rule_t;
 

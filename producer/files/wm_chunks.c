@@ -121,7 +121,7 @@ static wm_fault_t chunk_check (hid_t id, const form_t *form, const hsize_t at[8]
     return WM_OK;
 }
 
-/* Moves to the next chunk beside this one. false: there is none.  */
+/* Moves to the next chunk beside this one. false: this was the last.  */
 static bool next (const form_t *form, hsize_t at[8])
 {
     for (int i = form->n_dim; i-- > 1;) {

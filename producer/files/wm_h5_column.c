@@ -173,7 +173,7 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
     return WM_OK;
 }
 
-/* Notes how the dataset is stored; what follows type and layout is 0 where there is none.  */
+/* Notes how the dataset is stored; what follows type and layout is 0 if it does not apply.  */
 static void stored_note (hid_t id, stored_t *stored)
 {
     memset (stored, 0, sizeof *stored); /* it is compared as bytes */

@@ -36,7 +36,7 @@ typedef struct {
 } wm_scores_t;
 
 /* Finds the table of scores: of an output of wiremill its own, else numl's; of others the group
-   `table`, or NULL for the usual ones. false: there is none.  */
+   `table`, or NULL for the usual ones. false: the file has no such table.  */
 bool wm_scores_table (const wm_h5_t *file, const char *table, char name[80]);
 
 /* Takes the labels that an output of wiremill has, from its specification; none where it is no

@@ -29,7 +29,7 @@ typedef struct {
 wm_channels_t *wm_channels_get (const char *path, wm_error_t *error);
 void wm_channels_drop (wm_channels_t **self_p);
 
-/* The map's row of the hit's wire; NULL: there is none.  */
+/* The map's row of the hit's wire; NULL: the map has no such row.  */
 const wm_wire_t *wm_channels_find (const wm_channels_t *self, const wm_hit_t *hit);
 
 /* The most channels of one frame that a map does not have; all zero: none.  */

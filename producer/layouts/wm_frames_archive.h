@@ -25,7 +25,7 @@ typedef struct {
     uint64_t n_row;
     uint32_t width; /* ticks */
     const int32_t *channel;
-    uint32_t n_channel, n_info; /* 0: there is none */
+    uint32_t n_channel, n_info; /* 0: the tag has no such array */
     double info[3];
     uint64_t at; /* in the archive */
     uint32_t value_bytes;

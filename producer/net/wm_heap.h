@@ -24,7 +24,7 @@ typedef struct {
 void wm_heap_add (wm_heap_t *self, wm_heap_item_t *item);
 void wm_heap_remove (wm_heap_t *self, wm_heap_item_t *item);
 
-/* The item with the smallest keys; NULL: there is none.  */
+/* The item with the smallest keys; NULL: the heap is empty.  */
 static inline wm_heap_item_t *wm_heap_first (const wm_heap_t *self)
 {
     return self->n ? self->item[0] : NULL;

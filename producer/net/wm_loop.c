@@ -131,7 +131,7 @@ void wm_loop_untimer (wm_timer_t **timer_p)
     free (timer);
 }
 
-/* The time of the earliest timer; INT64_MAX: there is none.  */
+/* The time of the earliest timer; INT64_MAX: no timer runs.  */
 static int64_t first_us (const wm_loop_t *self)
 {
     const wm_heap_item_t *first = wm_heap_first (&self->timers);

@@ -482,7 +482,8 @@ static bool is_wanted (const wm_show_t *show, uint32_t k)
            (show->plane < 0 || show->plane == plane->plane);
 }
 
-/* The plane with most hits of those that are asked for; UINT32_MAX: there is none.  */
+/* The plane with most hits of those that are asked for; UINT32_MAX: the event has no such
+   plane.  */
 static uint32_t fullest (const wm_show_t *show)
 {
     uint32_t best = UINT32_MAX, most = 0;

@@ -53,8 +53,8 @@ typedef struct {
 /* The picture of an output; the exit code.  */
 int wm_show_picture (const wm_args_t *args, const char *path);
 
-/* Reads a frame of an output with images as the event. WM_EBATCH: there is none, or it is damaged;
-   WM_EUSAGE: it has no such event, or no hits, which were asked for.  */
+/* Reads a frame of an output with images as the event. WM_EBATCH: the output has no frame, or it is
+   damaged; WM_EUSAGE: it has no such event, or no hits, which were asked for.  */
 wm_fault_t wm_show_image (wm_show_t *show, wm_h5_t *file, wm_error_t *error);
 
 /* Reads the charge of that event, for pages of images; else self->without has the reason.  */

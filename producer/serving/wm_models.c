@@ -326,8 +326,8 @@ static void load (wm_model_entry_t *entry, const wm_model_files_t *files)
     entry->is_wanted = true;
 }
 
-/* The entry of a model that a client may load: one that brings its files may be new. NULL: there is
-   none, or there are too many.  */
+/* The entry of a model that a client may load: one that brings its files may be new. NULL: no
+   model has this name, or there are too many.  */
 static wm_model_entry_t *entry_of (wm_models_t *self, const char *model, const wm_override_t *given)
 {
     wm_model_entry_t *entry = wm_models_entry (self, model);

@@ -394,7 +394,7 @@ static bool input_next (wm_produce_t *self, bool unannounced)
     return true;
 }
 
-/* Does pieces of work until messages should be read again; false: there is none before *wait_ms
+/* Does pieces of work until messages should be read again; false: nothing is to do before *wait_ms
    have passed, or a message comes.  */
 static bool work (wm_produce_t *self, int64_t *wait_ms)
 {

@@ -114,7 +114,7 @@ void wm_produce_report_low (wm_produce_t *self);
 wm_fault_t wm_produce_inputs_make (wm_produce_t *self);
 void wm_produce_inputs_clear (wm_produce_t *self);
 
-/* Return the input of this path or number; NULL: there is none.  */
+/* Return the input of this path or number; NULL: no input has it.  */
 wm_input_t *wm_produce_by_path (const wm_produce_t *self, const char *path);
 wm_input_t *wm_produce_by_id (const wm_produce_t *self, uint32_t id);
 
@@ -262,7 +262,7 @@ void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg);
 /* Announces the next event of an input, making it if needed. wm_produce_blame acts on a fault.  */
 wm_fault_t wm_produce_announce (wm_produce_t *self, wm_input_t *input);
 
-/* FETCHes the next batch; false: there is none, or enough are on their way.  */
+/* FETCHes the next batch; false: no batch is left, or enough are on their way.  */
 bool wm_produce_fetch (wm_produce_t *self);
 
 void wm_produce_on_event_done (wm_produce_t *self, const wm_msg_t *msg);

@@ -38,7 +38,7 @@ typedef enum {
     WM_STAGE_FAILED = 4, /* stager: text explains why it cannot be staged, or its output stored */
     /* outputs; text is the name in their folders */
     WM_STAGE_LOOK = 5,   /* reader: fetch what has this name there; how not PLAIN: its size only */
-    WM_STAGE_THERE = 6,  /* stager: text is its path here, "" if there is none; size and adler */
+    WM_STAGE_THERE = 6,  /* stager: text is its path here, "" if it is not there; size and adler */
     WM_STAGE_STORE = 7,  /* reader: copy it there; size and adler of what THERE showed */
     WM_STAGE_STORED = 8, /* stager: it is there, whole; size and adler its identity */
     WM_STAGE_FORGET = 9, /* reader: stop that */

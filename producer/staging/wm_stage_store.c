@@ -99,7 +99,7 @@ struct wm_store_t {
     uint32_t n_there;
     size_t there_max;
     bool sidecars;
-    int64_t told_ms; /* when trouble was reported last; 0: there is none */
+    int64_t told_ms; /* when trouble was reported last; 0: none was */
     wm_dead_t dead;
     job_t job[JOBS_MAX];
 };

@@ -53,7 +53,7 @@ bool wm_folder_is_of_campaign (const char *file, char campaign[PATH_MAX]);
 wm_fault_t wm_folder_campaign (const char *output, char campaign[PATH_MAX], wm_error_t *error);
 
 /* Finds the campaign that `folder` stands for: that of this output folder, which need not be there
-   any more, or the one in it. false: there is none, and `campaign` is "".  */
+   any more, or the one in it. false: no campaign is found, and `campaign` is "".  */
 bool wm_folder_find (const char *folder, char campaign[PATH_MAX]);
 
 /* Names the output folder of a campaign by its name alone: "/out" of "/out.wiremill" and of

@@ -61,7 +61,7 @@ size_t wm_h1_read (wm_h1_t *self, const uint8_t *data, size_t n, size_t *body);
    more than are still to come.  */
 void wm_h1_took (wm_h1_t *self, uint64_t bytes);
 
-/* The value of the first header of this name; NULL: there is none.  */
+/* The value of the first header of this name; NULL: the request has no such header.  */
 const char *wm_h1_field (const wm_h1_t *self, const char *name);
 
 /* Prints the head of an answer of so many bytes to this request. fields: further ones, each with

@@ -73,7 +73,7 @@ bool wm_systemd_is_due (int64_t now_ms)
 }
 
 /* READY with each of them: one that was lost is made up for, and systemd passes over the others.
-   So is WATCHDOG where there is none.  */
+   WATCHDOG, too, is passed over if the unit has no watchdog.  */
 void wm_systemd_serves (const char *status)
 {
     send_status ("READY=1\nWATCHDOG=1\n", status);

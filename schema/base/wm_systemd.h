@@ -30,8 +30,8 @@ void wm_systemd_status (const char *status);
 void wm_systemd_stops (void);
 
 /* Takes the descriptor that is passed under this name (FileDescriptorName=); it is closed when
-   another program is executed. -1: there is none. Before other descriptors of this process have
-   their numbers.  */
+   another program is executed. -1: no descriptor has this name. Before other descriptors of this
+   process have their numbers.  */
 int wm_systemd_descriptor (const char *name);
 
 #endif

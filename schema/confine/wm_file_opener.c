@@ -79,8 +79,8 @@ static bool answer_next (int from)
     return recv (from, &question, sizeof question, 0) == sizeof question;
 }
 
-/* Forks a spare. Returns this end of the pair, or -1: there is none. In the spare it returns, with
-   -1, when the courier has ended.  */
+/* Forks a spare. Returns this end of the pair, or -1: the fork failed. In the spare it returns,
+   with -1, when the courier has ended.  */
 static int spare_new (pid_t *spare)
 {
     int pair[2];
@@ -196,8 +196,8 @@ static void __attribute__ ((noreturn)) end (void)
     _exit (1);
 }
 
-/* Receives an answer, and its descriptor or -1. false: there is none yet; where there can be none
-   this process ends.  */
+/* Receives an answer, and its descriptor or -1. false: no answer has come yet. If none can come any
+   more, this process ends.  */
 static bool hear (answer_t *text, int *fd)
 {
     control_t control;

@@ -85,8 +85,8 @@ typedef struct {
     const char *summary;           /* one line */
     const char *first;             /* before the list of verbs: lines to type; NULL: none */
     const char *text;              /* after the list of verbs; as wm_verb_t's */
-    /* Prints a page of the manual for `help WORD`, where WORD is no verb. Returns -1 if there is
-       none, else the exit code. NULL: this program has no pages.  */
+    /* Prints a page of the manual for `help WORD`, where WORD is no verb. Returns -1 if no page
+       has this name, else the exit code. NULL: this program has no pages.  */
     int (*page) (const char *word);
     const wm_verb_t *const *verbs; /* NULL ends the table */
 } wm_program_t;

@@ -250,7 +250,7 @@ static wm_fault_t handshake_failed (wm_client_t *self)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Receives the frames of one message and returns their number; 0: there is none.  */
+/* Receives the frames of one message and returns their number; 0: no message is waiting.  */
 static int take_frames (wm_client_t *self)
 {
     void *handle = zsock_resolve (self->socket);
@@ -336,7 +336,7 @@ static wm_client_event_t check_message (wm_client_t *self, int count)
     return type == WM_MSG_BYE || type == WM_MSG_REJECT ? refused (self) : WM_CLIENT_MESSAGE;
 }
 
-/* The next message for the owner; TIMEOUT if there is none now. Heartbeats end here.  */
+/* The next message for the owner; TIMEOUT if no message is waiting. Heartbeats end here.  */
 static wm_client_event_t receive (wm_client_t *self)
 {
     for (int count; (count = take_frames (self)) > 0;) {

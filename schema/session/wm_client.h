@@ -46,12 +46,12 @@ void wm_client_class (wm_client_t *self, const char *class, double error, uint32
 void wm_client_keys_of (wm_client_t *self, const char *campaign);
 
 /* Tries once to open a session, at most timeout_ms long: resolves the endpoint and gives each
-   address its share of the time (the resolver has limits of its own): connects, sends HELLO
-   with `hello` (hello_bytes, may be 0) as payload, waits for WELCOME. WM_OK: open, pins and epoch
-   are known. WM_EAGAIN: not reachable now. WM_EPEER: refused, as the text explains; trying again is
-   useless. WM_EKEY: the broker refused every
-   key of this process (wm_join.h), or wants one where there is none; trying again is useless, too.
-   The instance id stays the same for the life of the object.  */
+   address its share of the time (the resolver has limits of its own): connects, sends HELLO with
+   `hello` (hello_bytes, may be 0) as payload, waits for WELCOME. WM_OK: open, pins and epoch are
+   known. WM_EAGAIN: not reachable now. WM_EPEER: refused, as the text explains; trying again is
+   useless. WM_EKEY: the broker refused every key of this process (wm_join.h), or wants one and this
+   process has none; trying again is useless, too. The instance id stays the same for the life of
+   the object.  */
 wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
                            int64_t timeout_ms, wm_error_t *error);
 

@@ -40,7 +40,7 @@ wm_fault_t wm_endpoint_write (const wm_endpoint_t *self, const char *dir, wm_err
 /* Returns the addresses of a text as an array of strings, the caller's.  */
 json_t *wm_endpoint_list (const char *text);
 
-/* Reads such a file. WM_EAGAIN: there is none, or it is damaged; *error explains.  */
+/* Reads such a file. WM_EAGAIN: it does not exist, or is damaged; *error explains.  */
 wm_fault_t wm_endpoint_read (wm_endpoint_t *self, const char *path, wm_error_t *error);
 
 /* Returns whether the file was written on this machine, as far as the host name shows.  */

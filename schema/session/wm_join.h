@@ -43,7 +43,7 @@ typedef struct {
              "once for each role or broker (default: $WM_JOIN_FILE)"}
 /* clang-format on */
 
-/* Return a role's name ("worker"), and the role of a name; 0: there is none.  */
+/* Return a role's name ("worker"), and the role of a name; 0: no role has this name.  */
 const char *wm_role_name (wm_role_t role);
 wm_role_t wm_role_of (const char *name);
 

@@ -39,7 +39,7 @@ wm_fault_t wm_keys_read (wm_keys_t *self, const char *campaign, wm_error_t *erro
 wm_fault_t wm_keys_write (const wm_keys_t *self, const char *campaign, wm_error_t *error);
 void wm_keys_free (wm_keys_t *self);
 
-/* Return the row of an id, of a public key; NULL: there is none.  */
+/* Return the row of an id, of a public key; NULL: no row has it.  */
 wm_keys_row_t *wm_keys_of_id (const wm_keys_t *self, const char *id);
 wm_keys_row_t *wm_keys_of_public (const wm_keys_t *self, const uint8_t public_key[32]);
 
