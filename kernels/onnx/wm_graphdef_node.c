@@ -1,6 +1,7 @@
 /* wm_graphdef_node.c - each node of a TensorFlow graph that the family is made of, as ONNX
    nodes.  */
 #include "kernels/onnx/wm_graphdef_private.h"
+#include "kernels/onnx/wm_maker.h"
 #include "kernels/onnx/wm_tensor.h"
 #include "schema/wm_limits.h"
 
@@ -97,20 +98,12 @@ static size_t integers (const wm_rewriter_t *self, const char *input, int64_t va
 static Onnx__NodeProto *emit (wm_rewriter_t *self, const char *op, char *output, char *a, char *b,
                               char *c)
 {
-    Onnx__NodeProto *node = wm_graphdef_take (self, 1, sizeof *node);
-    char **names = wm_graphdef_take (self, 4, sizeof *names);
-    if (!node || !names || self->graph->n_node == self->node_max) {
+    Onnx__NodeProto *node = wm_maker_node (&self->onnx->arena, op, output, a, b, c);
+    if (!node || self->graph->n_node == self->node_max) {
         self->onnx->arena.failed = true;
         return NULL;
     }
-    onnx__node_proto__init (node);
-    memcpy (names, (char *[]){ output, a, b, c }, 4 * sizeof *names);
-    node->op_type = (char *) op;
     node->name = self->from->name ? self->from->name : output;
-    node->output = names;
-    node->n_output = 1;
-    node->input = names + 1;
-    node->n_input = c ? 3 : b ? 2 : a ? 1 : 0;
     self->graph->node[self->graph->n_node++] = node;
     return node;
 }

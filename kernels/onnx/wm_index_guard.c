@@ -591,7 +591,7 @@ static void add_output (builder_t *self, Onnx__GraphProto *graph)
         return;
     node->input = self->number;
     node->n_input = self->n_place * NUMBERS;
-    wm_maker_int (&self->maker, node, "axis", 0);
+    wm_maker_int (self->maker.arena, node, "axis", 0);
     onnx__value_info_proto__init (info);
     info->name = (char *) (uintptr_t) WM_GUARD_OUTPUT;
     memcpy (output, graph->output, graph->n_output * sizeof *output);

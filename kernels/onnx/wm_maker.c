@@ -14,6 +14,54 @@ typedef struct {
 
 WM_ORDER_BY_TEXT (by_key, made_t, key)
 
+Onnx__NodeProto *wm_maker_node (wm_arena_t *arena, const char *op, char *called, char *a, char *b,
+                                char *c)
+{
+    Onnx__NodeProto *node = wm_arena_take (arena, 1, sizeof *node);
+    char **names = wm_arena_take (arena, 4, sizeof *names);
+    if (!node || !names) {
+        arena->failed = true;
+        return NULL;
+    }
+    onnx__node_proto__init (node);
+    memcpy (names, (char *[]){ called, a, b, c }, 4 * sizeof *names);
+    node->op_type = (char *) (uintptr_t) op;
+    node->output = names;
+    node->n_output = 1;
+    node->input = names + 1;
+    node->n_input = c ? 3 : b ? 2 : a ? 1 : 0;
+    return node;
+}
+
+Onnx__AttributeProto *wm_maker_attribute (wm_arena_t *arena, Onnx__NodeProto *node, const char *key,
+                                          Onnx__AttributeProto__AttributeType type)
+{
+    Onnx__AttributeProto *a = wm_arena_take (arena, 1, sizeof *a),
+                         **list = wm_arena_take (arena, 1, sizeof *list);
+    if (!node || !a || !list) {
+        arena->failed = true;
+        return NULL;
+    }
+    onnx__attribute_proto__init (a);
+    a->name = (char *) (uintptr_t) key;
+    a->has_type = 1;
+    a->type = type;
+    *list = a;
+    node->attribute = list;
+    node->n_attribute = 1;
+    return a;
+}
+
+void wm_maker_int (wm_arena_t *arena, Onnx__NodeProto *node, const char *key, int64_t value)
+{
+    Onnx__AttributeProto *a =
+        wm_maker_attribute (arena, node, key, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+    if (a) {
+        a->has_i = 1;
+        a->i = value;
+    }
+}
+
 void *wm_maker_take (wm_maker_t *self, uint64_t n, size_t size)
 {
     void *memory = wm_arena_take (self->arena, n ? n : 1, size);
@@ -66,49 +114,13 @@ void wm_maker_append (wm_maker_t *self, Onnx__NodeProto *node)
     self->node[self->n_node++] = node;
 }
 
-/* Adds a node that makes `called`, of up to three inputs (NULL ends them). Returns the node.  */
 Onnx__NodeProto *wm_maker_emit (wm_maker_t *self, const char *op, char *called, char *a, char *b,
                                 char *c)
 {
-    Onnx__NodeProto *node = wm_maker_take (self, 1, sizeof *node);
-    char **names = wm_maker_take (self, 4, sizeof *names);
-    if (!node || !names)
-        return NULL;
-    onnx__node_proto__init (node);
-    memcpy (names, (char *[]){ called, a, b, c }, 4 * sizeof *names);
-    node->op_type = (char *) (uintptr_t) op;
-    node->output = names;
-    node->n_output = 1;
-    node->input = names + 1;
-    node->n_input = c ? 3 : b ? 2 : a ? 1 : 0;
-    wm_maker_append (self, node);
+    Onnx__NodeProto *node = wm_maker_node (self->arena, op, called, a, b, c);
+    if (node)
+        wm_maker_append (self, node);
     return node;
-}
-
-/* Gives a node its only attribute.  */
-static Onnx__AttributeProto *attribute (wm_maker_t *self, Onnx__NodeProto *node, const char *key)
-{
-    Onnx__AttributeProto *a = wm_maker_take (self, 1, sizeof *a),
-                         **list = wm_maker_take (self, 1, sizeof *list);
-    if (!node || !a || !list)
-        return NULL;
-    onnx__attribute_proto__init (a);
-    a->name = (char *) (uintptr_t) key;
-    a->has_type = 1;
-    *list = a;
-    node->attribute = list;
-    node->n_attribute = 1;
-    return a;
-}
-
-void wm_maker_int (wm_maker_t *self, Onnx__NodeProto *node, const char *key, int64_t value)
-{
-    Onnx__AttributeProto *a = attribute (self, node, key);
-    if (!a)
-        return;
-    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
-    a->has_i = 1;
-    a->i = value;
 }
 
 /* The value of an operator on one or two others, by a name of their own.  */
@@ -133,7 +145,8 @@ char *wm_maker_constant (wm_maker_t *self, size_t n, const int64_t *value)
     if (!is_new)
         return called;
     Onnx__AttributeProto *a =
-        attribute (self, wm_maker_emit (self, "Constant", called, NULL, NULL, NULL), "value");
+        wm_maker_attribute (self->arena, wm_maker_emit (self, "Constant", called, NULL, NULL, NULL),
+                            "value", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR);
     Onnx__TensorProto *t = wm_maker_take (self, 1, sizeof *t);
     int64_t *dims = wm_maker_take (self, 1, sizeof *dims),
             *data = wm_maker_take (self, n ? n : 1, sizeof *data);
@@ -148,7 +161,6 @@ char *wm_maker_constant (wm_maker_t *self, size_t n, const int64_t *value)
     t->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
     t->int64_data = data;
     t->n_int64_data = n ? n : 1;
-    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
     a->t = t;
     return called;
 }
@@ -168,7 +180,8 @@ char *wm_maker_cast (wm_maker_t *self, char *value, int type)
     bool is_new;
     char *called = wm_maker_find (self, wm_maker_name (self, "Cast|%s|%d", value, type), &is_new);
     if (is_new)
-        wm_maker_int (self, wm_maker_emit (self, "Cast", called, value, NULL, NULL), "to", type);
+        wm_maker_int (self->arena, wm_maker_emit (self, "Cast", called, value, NULL, NULL), "to",
+                      type);
     return called;
 }
 

@@ -17,6 +17,16 @@ typedef struct {
     size_t n_node, node_max;
 } wm_maker_t;
 
+/* Return a node that makes `called` of up to three values (NULL ends them), and a node's only
+   attribute, which has no value yet. NULL: no memory, or no node.  */
+Onnx__NodeProto *wm_maker_node (wm_arena_t *arena, const char *op, char *called, char *a, char *b,
+                                char *c);
+Onnx__AttributeProto *wm_maker_attribute (wm_arena_t *arena, Onnx__NodeProto *node, const char *key,
+                                          Onnx__AttributeProto__AttributeType type);
+
+/* Gives a node its only attribute.  */
+void wm_maker_int (wm_arena_t *arena, Onnx__NodeProto *node, const char *key, int64_t value);
+
 /* Frees what is not the arena's.  */
 void wm_maker_clear (wm_maker_t *self);
 
@@ -24,13 +34,10 @@ void *wm_maker_take (wm_maker_t *self, uint64_t n, size_t size);
 char *wm_maker_name (wm_maker_t *self, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
 
-/* Appends a node, or one that makes `called` of up to three values (NULL ends them).  */
+/* Appends a node, or one as wm_maker_node returns it.  */
 void wm_maker_append (wm_maker_t *self, Onnx__NodeProto *node);
 Onnx__NodeProto *wm_maker_emit (wm_maker_t *self, const char *op, char *called, char *a, char *b,
                                 char *c);
-
-/* Gives a node its only attribute.  */
-void wm_maker_int (wm_maker_t *self, Onnx__NodeProto *node, const char *key, int64_t value);
 
 /* Returns the value that a key describes; *is_new: nothing makes it yet, and the caller does.  */
 char *wm_maker_find (wm_maker_t *self, char *key, bool *is_new);

@@ -1,6 +1,7 @@
 /* wm_onnx.c - reads a model's graph within bounds.  */
 #include "kernels/onnx/wm_onnx.h"
 #include "kernels/onnx/wm_graphdef.h"
+#include "kernels/onnx/wm_maker.h"
 #include "kernels/onnx/wm_onnx_weights.h"
 #include "kernels/onnx/wm_wire.h"
 #include "schema/wm_limits.h"
@@ -286,28 +287,22 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error
 static bool add_inner (wm_onnx_t *self, const char *const *inner, size_t n)
 {
     Onnx__GraphProto *g = self->graph;
-    Onnx__NodeProto **nodes = wm_arena_take (&self->arena, g->n_node + n, sizeof *nodes),
-                    *node = wm_arena_take (&self->arena, n, sizeof *node);
+    Onnx__NodeProto **nodes = wm_arena_take (&self->arena, g->n_node + n, sizeof *nodes);
     Onnx__ValueInfoProto **outputs = wm_arena_take (&self->arena, g->n_output + n, sizeof *outputs),
                          *output = wm_arena_take (&self->arena, n, sizeof *output);
-    char **names = wm_arena_take (&self->arena, 2 * n, sizeof *names);
-    if (!nodes || !node || !outputs || !output || !names)
+    if (!nodes || !outputs || !output)
         return false;
     memcpy (nodes, g->node, g->n_node * sizeof *nodes);
     memcpy (outputs, g->output, g->n_output * sizeof *outputs);
     for (size_t k = 0; k < n; k++) {
         char *name = wm_arena_take (&self->arena, 32, 1);
-        if (!name)
+        Onnx__NodeProto *node = wm_maker_node (&self->arena, "Identity", name,
+                                               (char *) (uintptr_t) inner[k], NULL, NULL);
+        if (!name || !node)
             return false;
         snprintf (name, 32, WM_ONNX_INNER, k);
-        names[2 * k] = (char *) (uintptr_t) inner[k];
-        names[2 * k + 1] = name;
-        onnx__node_proto__init (nodes[g->n_node + k] = &node[k]);
+        nodes[g->n_node + k] = node;
         onnx__value_info_proto__init (outputs[g->n_output + k] = &output[k]);
-        node[k].op_type = (char *) (uintptr_t) "Identity";
-        node[k].input = &names[2 * k];
-        node[k].output = &names[2 * k + 1];
-        node[k].n_input = node[k].n_output = 1;
         output[k].name = name;
     }
     g->node = nodes, g->output = outputs;

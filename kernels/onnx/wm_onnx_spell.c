@@ -3,6 +3,7 @@
    Softmax of operator sets 11 and 12: x -> Flatten (axis) -> Softmax (1) -> Reshape (Shape (x)).
    Erfc and Expm1, which ONNX does not have and tf2onnx writes (Keras 3's GELU, CELU): 1 - Erf (x)
    and Exp (x) - 1.  */
+#include "kernels/onnx/wm_maker.h"
 #include "kernels/onnx/wm_onnx.h"
 
 #include <stdio.h>
@@ -34,52 +35,17 @@ static Onnx__NodeProto *node_new (wm_onnx_t *self, const char *op, char *a, char
                                   const char *part)
 {
     size_t bytes = strlen (of) + strlen (part) + 2;
-    Onnx__NodeProto *node = wm_arena_take (&self->arena, 1, sizeof *node);
-    char **names = wm_arena_take (&self->arena, 3, sizeof *names);
     char *output = wm_arena_take (&self->arena, bytes, 1);
-    if (!node || !names || !output)
+    if (!output)
         return NULL;
     snprintf (output, bytes, "%s%s%s", of, *part ? "|" : "", part);
-    onnx__node_proto__init (node);
-    memcpy (names, (char *[]){ a, b, output }, 3 * sizeof *names);
-    node->op_type = (char *) (uintptr_t) op;
-    node->input = names;
-    node->n_input = b ? 2 : a ? 1 : 0;
-    node->output = names + 2;
-    node->n_output = 1;
-    return node;
-}
-
-/* The only attribute of a node that was made here.  */
-static Onnx__AttributeProto *attribute (wm_onnx_t *self, Onnx__NodeProto *node, const char *name)
-{
-    Onnx__AttributeProto *a = wm_arena_take (&self->arena, 1, sizeof *a),
-                         **list = wm_arena_take (&self->arena, 1, sizeof *list);
-    if (!a || !list)
-        return NULL;
-    onnx__attribute_proto__init (a);
-    a->name = (char *) (uintptr_t) name;
-    a->has_type = 1;
-    *list = a;
-    node->attribute = list;
-    node->n_attribute = 1;
-    return a;
-}
-
-static bool set_axis (wm_onnx_t *self, Onnx__NodeProto *node, int64_t axis)
-{
-    Onnx__AttributeProto *a = attribute (self, node, "axis");
-    if (!a)
-        return false;
-    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
-    a->has_i = 1;
-    a->i = axis;
-    return true;
+    return wm_maker_node (&self->arena, op, output, a, b, NULL);
 }
 
 static bool set_one (wm_onnx_t *self, Onnx__NodeProto *node)
 {
-    Onnx__AttributeProto *a = attribute (self, node, "value");
+    Onnx__AttributeProto *a = wm_maker_attribute (&self->arena, node, "value",
+                                                  ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR);
     Onnx__TensorProto *t = wm_arena_take (&self->arena, 1, sizeof *t);
     float *one = wm_arena_take (&self->arena, 1, sizeof *one);
     if (!a || !t || !one)
@@ -90,7 +56,6 @@ static bool set_one (wm_onnx_t *self, Onnx__NodeProto *node)
     t->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
     t->n_float_data = 1;
     t->float_data = one;
-    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
     a->t = t;
     return true;
 }
@@ -102,9 +67,10 @@ static size_t spell_softmax (wm_onnx_t *self, const Onnx__NodeProto *node,
     if (!(out[0] = node_new (self, "Shape", x, NULL, y, "shape")) ||
         !(out[1] = node_new (self, "Flatten", x, NULL, y, "flat")) ||
         !(out[2] = node_new (self, "Softmax", out[1]->output[0], NULL, y, "softmax")) ||
-        !(out[3] = node_new (self, "Reshape", out[2]->output[0], out[0]->output[0], y, "")) ||
-        !set_axis (self, out[1], wm_onnx_int (node, "axis", 1)) || !set_axis (self, out[2], 1))
+        !(out[3] = node_new (self, "Reshape", out[2]->output[0], out[0]->output[0], y, "")))
         return 0;
+    wm_maker_int (&self->arena, out[1], "axis", wm_onnx_int (node, "axis", 1));
+    wm_maker_int (&self->arena, out[2], "axis", 1);
     return 4;
 }
 

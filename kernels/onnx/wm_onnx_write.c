@@ -3,6 +3,7 @@
    The messages are built over the network's own arrays, which are copied once, when the file is
    packed; only a convolution's weights are turned around first.  */
 #include "kernels/onnx/wm_onnx_write.h"
+#include "kernels/onnx/wm_maker.h"
 #include "kernels/onnx/wm_tensor.h"
 #include "schema/wm_limits.h"
 
@@ -49,74 +50,49 @@ static char *name (writer_t *self, const char *format, ...)
 /* A node with up to three inputs (NULL ends them); returns the name of its output.  */
 static char *add_node (writer_t *self, const char *op, char *output, char *a, char *b, char *c)
 {
-    Onnx__NodeProto *node = take (self, 1, sizeof *node);
-    char **names = take (self, 4, sizeof *names);
-    if (!node || !names)
-        return output;
-    onnx__node_proto__init (node);
-    names[0] = output;
-    names[1] = a;
-    names[2] = b;
-    names[3] = c;
-    node->op_type = (char *) op;
-    node->name = output;
-    node->output = names;
-    node->n_output = 1;
-    node->input = names + 1;
-    node->n_input = c ? 3 : b ? 2 : 1;
-    self->node[self->n_node++] = node;
+    Onnx__NodeProto *node = wm_maker_node (&self->arena, op, output, a, b, c);
+    if (node) {
+        node->name = output;
+        self->node[self->n_node++] = node;
+    }
     return output;
 }
 
 /* The only attribute of the last node, still empty, or NULL.  */
-static Onnx__AttributeProto *attribute (writer_t *self, const char *key)
+static Onnx__AttributeProto *attribute (writer_t *self, const char *key,
+                                        Onnx__AttributeProto__AttributeType type)
 {
-    Onnx__AttributeProto *a = take (self, 1, sizeof *a), **list = take (self, 1, sizeof *list);
-    if (!a || !list)
-        return NULL;
-    onnx__attribute_proto__init (a);
-    a->name = (char *) key;
-    a->has_type = 1;
-    *list = a;
-    self->node[self->n_node - 1]->attribute = list;
-    self->node[self->n_node - 1]->n_attribute = 1;
-    return a;
+    Onnx__NodeProto *last = self->n_node ? self->node[self->n_node - 1] : NULL;
+    return wm_maker_attribute (&self->arena, last, key, type);
 }
 
 static void add_float (writer_t *self, const char *key, float value)
 {
-    Onnx__AttributeProto *a = attribute (self, key);
+    Onnx__AttributeProto *a = attribute (self, key, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
     if (!a)
         return;
-    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
     a->has_f = 1;
     a->f = value;
 }
 
 static void add_text (writer_t *self, const char *key, const char *text)
 {
-    Onnx__AttributeProto *a = attribute (self, key);
+    Onnx__AttributeProto *a = attribute (self, key, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
     if (!a)
         return;
-    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
     a->has_s = 1;
     a->s = (ProtobufCBinaryData){ .len = strlen (text), .data = (uint8_t *) (uintptr_t) text };
 }
 
-/* A list of integers (n > 0), or one (n = 0).  */
-static void add_attribute (writer_t *self, const char *key, const int64_t *value, size_t n)
+static void add_integers (writer_t *self, const char *key, const int64_t *value, size_t n)
 {
-    int64_t *copy = take (self, n ? n : 1, sizeof *copy);
-    Onnx__AttributeProto *a = copy ? attribute (self, key) : NULL;
+    int64_t *copy = take (self, n, sizeof *copy);
+    Onnx__AttributeProto *a =
+        copy ? attribute (self, key, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS) : NULL;
     if (!a)
         return;
-    memcpy (copy, value, (n ? n : 1) * sizeof *copy);
-    a->type = n ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS
-                : ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
-    a->has_i = n == 0;
-    a->i = *copy;
     a->n_ints = n;
-    a->ints = copy;
+    a->ints = memcpy (copy, value, n * sizeof *copy);
 }
 
 /* An initializer over memory that outlives the writer; returns its name.  */
@@ -203,7 +179,7 @@ static char *write_conv (writer_t *self, uint32_t i, char *value)
                                (int64_t[]){ k->c_out, k->c_in, k->kh, k->kw }, 4);
     char *bias = add_floats (self, name (self, "conv%u_b", i), k->bias, (int64_t[]){ k->c_out }, 1);
     value = add_node (self, "Conv", name (self, "conv%u", i), value, weight, bias);
-    add_attribute (self, "kernel_shape", (int64_t[]){ k->kh, k->kw }, 2);
+    add_integers (self, "kernel_shape", (int64_t[]){ k->kh, k->kw }, 2);
     return add_activation (self, k->act, k->bend, value, name (self, "conv%u_act", i));
 }
 
@@ -223,11 +199,11 @@ static char *write_convs (writer_t *self, const wm_port_t *in)
         value = add_node (self, "Reshape", name (self, "patch"), value, target, NULL);
     }
     value = add_node (self, "Transpose", name (self, "nchw"), value, NULL, NULL);
-    add_attribute (self, "perm", (int64_t[]){ 0, 3, 1, 2 }, 4);
+    add_integers (self, "perm", (int64_t[]){ 0, 3, 1, 2 }, 4);
     for (uint32_t i = 0; i < net->n_conv && !self->arena.failed; i++)
         value = write_conv (self, i, value);
     value = add_node (self, "Transpose", name (self, "nhwc"), value, NULL, NULL);
-    add_attribute (self, "perm", (int64_t[]){ 0, 2, 3, 1 }, 4);
+    add_integers (self, "perm", (int64_t[]){ 0, 2, 3, 1 }, 4);
     return add_node (self, "Flatten", name (self, "flat"), value, NULL, NULL);
 }
 
@@ -273,7 +249,7 @@ static bool write_concat (writer_t *self, const wm_port_t *port, int64_t column)
             return false;
     }
     add_node (self, "Concat", (char *) port->name, heads ? heads[0] : NULL, NULL, NULL);
-    add_attribute (self, "axis", &(int64_t){ 1 }, 0);
+    wm_maker_int (&self->arena, self->node[self->n_node - 1], "axis", 1);
     if (!self->arena.failed) {
         self->node[self->n_node - 1]->input = heads;
         self->node[self->n_node - 1]->n_input = n;
