@@ -138,6 +138,9 @@ $(B)/obj/kernels/%_vnni.o:    ISA := $(ISA_AVX512) -mavx512vnni -mprefer-vector-
 $(B)/obj/kernels/%_bf16.o:    ISA := $(ISA_AVX512) -mavx512bf16
 $(B)/obj/kernels/%_amx.o:     ISA := $(ISA_AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 
+# The program that OpenCL's drivers compile is part of ours.
+$(B)/obj/kernels/opencl/wm_opencl_device.o: kernels/opencl/wm_opencl.cl kernels/model/wm_act.h
+
 # onnx.proto of Debian's libonnx-dev, with the fields of functions that it may be too old for, and our own of
 # TensorFlow's
 # frozen graphs, compiled by protobuf-c.

@@ -61,8 +61,8 @@ static const wm_option_t option_table[] = {
     {.name = "engine", .value = WM_ENGINE_NAMES, .one_of = true, .fallback = "auto",
      .task = "engine", .help = "what computes the scores"},
     {.name = "device", .value = "NAME", .fallback = "auto",
-     .help = "auto, cpu (declines a GPU), cuda or cuda:N: chooses the engine by what it computes "
-             "on"},
+     .help = "auto, cpu (declines a GPU), cuda, cuda:N, opencl or opencl:N: chooses the engine by "
+             "what it computes on"},
     {.name = "isa", .value = "NAME",
      .help = "instruction set of the sparse engine: amx, avx512-vnni, avx512, avx-vnni, avx2, c or "
              "sse2, also as amx/bf16 (default: by rule, see wiremill doctor)"},
@@ -177,26 +177,35 @@ static bool choose_gpu (const char *number)
     return *name && !setenv ("CUDA_VISIBLE_DEVICES", name, 1);
 }
 
-/* Takes --device, "auto", "cpu", "cuda" or "cuda:N", as an engine and the GPU that it may use.
-   false: it is another text, or CUDA_VISIBLE_DEVICES hides that GPU; the reason is printed.  */
+/* Takes --device, "auto", "cpu", "cuda", "cuda:N", "opencl" or "opencl:N", as an engine and the GPU
+   that it may use. false: it is another text, or CUDA_VISIBLE_DEVICES hides that GPU; the reason is
+   printed.  */
 static bool choose_device (const wm_args_t *args, wm_worker_config_t *config)
 {
     const char *device = wm_args_text (args, "device");
-    const bool cuda = strncmp (device, "cuda", 4) == 0 && (!device[4] || device[4] == ':');
+    const size_t n = strcspn (device, ":");
+    const bool cuda = n == 4 && strncmp (device, "cuda", n) == 0,
+               opencl = n == 6 && strncmp (device, "opencl", n) == 0;
     const bool named = strcmp (config->engine, "auto") != 0;
-    if (cuda && device[4]) {
-        const char *number = device + 5;
-        if (!*number || number[strspn (number, "0123456789")])
-            return !wm_args_refuse (args, "--device %s: a GPU is cuda:N, N a number", device);
-        if (!choose_gpu (number))
+    if ((cuda || opencl) && device[n]) {
+        const char *number = device + n + 1;
+        if (!*number || number[strspn (number, "0123456789")] || strlen (number) > 6)
+            return !wm_args_refuse (args, "--device %s: a GPU is %.*s:N, N a number", device,
+                                    (int) n, device);
+        if (cuda && !choose_gpu (number))
             return !wm_args_refuse (args, "--device %s: CUDA_VISIBLE_DEVICES leaves only %s",
                                     device, getenv ("CUDA_VISIBLE_DEVICES"));
+        if (opencl)
+            setenv ("WM_OPENCL_DEVICE", number, 1);
     }
     setenv ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); /* CUDA numbers GPUs as NVML does */
-    if (!cuda && strcmp (device, "auto") != 0 && strcmp (device, "cpu") != 0)
-        return !wm_args_refuse (args, "--device takes auto, cpu, cuda or cuda:N, not '%s'", device);
-    if (cuda && !named)
-        config->engine = "cuda";
+    if (!cuda && !opencl && strcmp (device, "auto") != 0 && strcmp (device, "cpu") != 0)
+        return !wm_args_refuse (args,
+                                "--device takes auto, cpu, cuda, cuda:N, opencl or opencl:N, not "
+                                "'%s'",
+                                device);
+    if ((cuda || opencl) && !named)
+        config->engine = cuda ? "cuda" : "opencl";
     else if (strcmp (device, "cpu") == 0 && !named)
         config->engine = "cpu";
     return true;

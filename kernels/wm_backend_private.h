@@ -64,7 +64,7 @@ typedef struct {
     void (*probe_close) (void *probe); /* NULL-safe */
 } wm_backend_t;
 
-extern const wm_backend_t wm_backend_reference, wm_backend_sparse;
+extern const wm_backend_t wm_backend_reference, wm_backend_sparse, wm_backend_opencl;
 /* Each in a shared object of its own, which exports them: wm_openvino.so, wm_onnxruntime.so,
    wm_cuda.so.  */
 extern const wm_backend_t wm_backend_openvino, wm_backend_onnxruntime, wm_backend_cuda,

@@ -202,15 +202,18 @@ void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
 {
     const bool strict = strcmp (config->precision, "fp32") == 0,
                family = wm_model_kind (model) == WM_MODEL_FAMILY,
-               gpu = wm_device_engine_of_signature (signature)->is_gpu;
+               gpu = wm_device_engine_of_signature (signature)->is_gpu,
+               exact = wm_device_engine (config->engine)->is_exact; /* but signs as the CPU does */
     char isa[32];
     wm_error_t error;
     size_t n = 0;
-    if (gpu || !family)
+    if (!strict && exact)
+        snprintf (name, 64, "%s", config->engine);
+    else if (gpu || !family)
         part_of (signature, 1, name, 64);
     else
         name[0] = 0;
-    for (uint32_t i = 0; family && !gpu && !strict && n < 64; i++) {
+    for (uint32_t i = 0; family && !gpu && !strict && !exact && n < 64; i++) {
         if (!wm_backend_sparse.candidate (model, config, i, isa, &error) || !*isa)
             break;
         n += (size_t) snprintf (name + n, 64 - n, "%s%s", n ? "," : "", isa);
@@ -256,10 +259,11 @@ static bool keep_canaries (wm_device_t *self, wm_error_t *error)
 {
     if (!self->engine->is_gpu)
         return true;
+    const double limit =
+        self->engine->is_exact ? 0 : wm_device_limit (self->model, self->signature);
     if (wm_model_kind (self->model) == WM_MODEL_FAMILY)
-        self->canary =
-            wm_canary_new (self->model, self->has_spec ? &self->spec : NULL,
-                           wm_device_limit (self->model, self->signature), CANARY_SHARE, error);
+        self->canary = wm_canary_new (self->model, self->has_spec ? &self->spec : NULL, limit,
+                                      CANARY_SHARE, error);
     else
         self->recall = wm_canary_cache_new (self->model, CANARY_SHARE, error);
     return self->canary || self->recall;

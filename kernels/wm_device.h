@@ -3,10 +3,11 @@
    Engines: "reference" (double precision, plain loops), "sparse" (the exact-sparse CPU engine of
    the EmTrkMichelId family), "openvino" (any model, on dense patches), "onnxruntime" (any ONNX
    model, a patch at a time), "cuda" (an NVIDIA GPU: the family, and CNNs of ordinary operators),
-   "cudnn" (the same, but the family by cuDNN alone), and "auto": sparse for the family, else the
-   one that the import chose (wm_model_scorer). Here auto never takes a GPU; a worker's
-   does (gpuworker/engine/wm_engine_device.h), and one that declines it has "cpu", which is auto's
-   other name here.
+   "cudnn" (the same, but the family by cuDNN alone), "opencl" (the family on a GPU of any maker,
+   with the CPU's bits), and "auto": sparse for the family, else the one that the import chose
+   (wm_model_scorer). Here auto never takes a GPU; a worker's does
+   (gpuworker/engine/wm_engine_device.h), and one that declines it has "cpu", which is auto's other
+   name here.
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row depend neither on the
    other hits of its batch nor on the number of threads; identical cells get identical rows; a hit
@@ -34,6 +35,7 @@ typedef struct {
     const char *name; /* of --engine; its signatures begin with it, but cudnn's with "cuda" */
     bool is_gpu;      /* computes on a GPU, else on the CPU */
     bool gathers;     /* may gain by several batches in one call (wm_device_fill) */
+    bool is_exact;    /* its bits are those of strict fp32 on the CPU, and so is its signature */
     bool any_model;   /* runs any CNN, else those of the family only */
     bool has_isa;     /* its kernels are chosen by instruction set (isa of wm_device_config_t) */
     bool rounds;      /* has arithmetic of 16 bits for fast */
@@ -58,7 +60,7 @@ wm_fault_t wm_device_heeds (const char *engine, const char *device, const char *
 const wm_engine_t *wm_device_engine_of_signature (const char *signature);
 
 /* The names of all engines for option tables; a test compares them with the rows.  */
-#define WM_ENGINE_NAMES "auto|sparse|openvino|onnxruntime|cuda|cudnn|reference"
+#define WM_ENGINE_NAMES "auto|sparse|openvino|onnxruntime|cuda|cudnn|opencl|reference"
 
 /* Writes them as a sentence for messages: "auto, sparse, ... and reference".  */
 void wm_device_engine_names (char names[160]);

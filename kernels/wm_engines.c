@@ -61,6 +61,8 @@ static const row_t rows[] = {
       .package = "onnxruntime==" WM_ONNXRUNTIME_VERSION },
     { { .name = "cuda", .splits = true, CUDA_FACTS }, .backend = NULL },
     { { .name = "cudnn", CUDA_FACTS }, .backend = NULL },
+    { { .name = "opencl", .is_gpu = true, .is_exact = true, ERRORS },
+      .backend = &wm_backend_opencl },
     { { .name = "reference", ERRORS }, .backend = &wm_backend_reference },
 };
 #define LIBRARY "libwiremill.so"
@@ -84,12 +86,18 @@ wm_fault_t wm_device_heeds (const char *engine, const char *device, const char *
                split = precision && strcmp (precision, "split") == 0;
     if (!*row->name)
         return WM_OK;
-    const bool cuda = device && strncmp (device, "cuda", 4) == 0;
-    if (device && (cuda || strcmp (device, "cpu") == 0) && cuda != row->is_gpu)
+    const bool cuda = device && strncmp (device, "cuda", 4) == 0,
+               opencl = device && strncmp (device, "opencl", 6) == 0,
+               by_opencl = strcmp (engine, "opencl") == 0;
+    if (device && (cuda || opencl || strcmp (device, "cpu") == 0) &&
+        ((cuda || opencl) != row->is_gpu || (row->is_gpu && opencl != by_opencl)))
         return wm_fault (error, WM_EUSAGE,
                          "--device %.40s and --engine %s do not go together: it computes on %s; "
                          "leave one of the two out",
-                         device, engine, row->is_gpu ? "a GPU" : "the CPU");
+                         device, engine,
+                         by_opencl     ? "a device of OpenCL"
+                         : row->is_gpu ? "a GPU"
+                                       : "the CPU");
     if ((fast && !row->rounds) || (split && !row->splits && !row->has_isa))
         return wm_fault (error, WM_EUSAGE,
                          "--precision %s and --engine %s do not go together: %s has no such "

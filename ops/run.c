@@ -304,7 +304,8 @@ static void first_line (const run_t *self)
              (int) (half ? (size_t) (half - why) : strlen (why)), why); /* import prints all */
     fprintf (stderr, "%s\n", self->setup->columns);
     if (self->setup->family && strcmp (self->crew.engine, "auto") == 0 &&
-        strncmp (self->crew.device, "cuda", 4) != 0 && !getenv ("WM_ISA"))
+        strncmp (self->crew.device, "cuda", 4) != 0 &&
+        strncmp (self->crew.device, "opencl", 6) != 0 && !getenv ("WM_ISA"))
         wm_arithmetic_advise (stderr, self->setup->pins.precision);
     left_out (self);
 }
@@ -620,7 +621,8 @@ static long count_workers (const run_t *self)
         return asked;
     const bool may_take =
         strcmp (engine, "auto") == 0 && strcmp (device, "auto") == 0 && wm_device_gpu_likely ();
-    if (wm_device_engine (engine)->is_gpu || strncmp (device, "cuda", 4) == 0 || may_take)
+    if (wm_device_engine (engine)->is_gpu || strncmp (device, "cuda", 4) == 0 ||
+        strncmp (device, "opencl", 6) == 0 || may_take)
         return cores > 1 ? 2 : 1;
     const long each = given ? given : WORKER_THREADS;
     const long n = given ? cores / each : (cores + each - 1) / each;

@@ -124,7 +124,8 @@ static inline bool wm_share_refused (const wm_args_t *args)
 
 #define DEVICE_OPTION \
     {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto", \
-     .help = "auto, cpu (declines a GPU), cuda or cuda:N: what the engine computes on"}
+     .help = "auto, cpu (declines a GPU), cuda, cuda:N, opencl or opencl:N: what the engine " \
+             "computes on"}
 
 #define ISA_OPTION \
     {.name = "isa", .value = "NAME", \

@@ -2,15 +2,38 @@
 
    exp is our own, because libm's may differ between machines: double, error below 1e-14, without a
    branch or a call, so that every instruction set's loops take several values at a time. On a plane
-   of noise a network with tanh or sigmoid spent most of its time in it, one by one.  */
+   of noise a network with tanh or sigmoid spent most of its time in it, one by one.
+
+   OpenCL's drivers compile this text, too (kernels/opencl/): what is C here is OpenCL C.  */
 #ifndef WM_ACT_H
 #define WM_ACT_H
 
+#define WM_SPARSE_INLINE static inline __attribute__ ((always_inline))
+
+#ifdef __OPENCL_VERSION__
+typedef uint uint32_t;
+typedef ulong uint64_t;
+#define wm_sparse_raw as_ulong
+#define wm_sparse_real as_double
+#else
 #include "kernels/model/wm_model.h"
 
 #include <string.h>
 
-#define WM_SPARSE_INLINE static inline __attribute__ ((always_inline))
+WM_SPARSE_INLINE uint64_t wm_sparse_raw (double x)
+{
+    uint64_t raw;
+    memcpy (&raw, &x, sizeof raw);
+    return raw;
+}
+
+WM_SPARSE_INLINE double wm_sparse_real (uint64_t raw)
+{
+    double x;
+    memcpy (&x, &raw, sizeof x);
+    return x;
+}
+#endif
 
 /* e^x = 2^k e^r with |r| <= ln 2 / 2, Taylor to r^12. Beyond +-700 as at it; a NaN stays.  */
 WM_SPARSE_INLINE double wm_sparse_exp (double x)
@@ -18,7 +41,7 @@ WM_SPARSE_INLINE double wm_sparse_exp (double x)
     const double shift = 0x1.8p52; /* leaves a number's integer part in the low bits of the sum */
     x = x < -700 ? -700 : x;
     x = x > 700 ? 700 : x;
-    double shifted = x * 1.4426950408889634 + shift, k = shifted - shift, power;
+    double shifted = x * 1.4426950408889634 + shift, k = shifted - shift;
     double r = x - k * 0.693147180369123816490 - k * 1.90821492927058770002e-10;
     double sum = 1.0 / 479001600;
     sum = sum * r + 1.0 / 39916800;
@@ -33,11 +56,7 @@ WM_SPARSE_INLINE double wm_sparse_exp (double x)
     sum = sum * r + 0.5;
     sum = sum * r + 1;
     sum = sum * r + 1;
-    uint64_t raw;
-    memcpy (&raw, &shifted, sizeof raw);
-    raw = (raw + 1023) << 52;
-    memcpy (&power, &raw, sizeof power);
-    return sum * power;
+    return sum * wm_sparse_real ((wm_sparse_raw (shifted) + 1023) << 52);
 }
 
 /* The share of a normal distribution that is above x >= 0: half of erfc (x / sqrt 2), by Numerical

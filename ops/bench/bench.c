@@ -60,7 +60,7 @@ static const wm_option_t options[] = {
 
     {.name = "engine", .letter = 'e', .value = "A,B", .fallback = "auto",
      .task = "sweeps, with commas between: every combination",
-     .help = "auto, sparse, openvino, onnxruntime, cuda, cudnn, reference"},
+     .help = "auto, sparse, openvino, onnxruntime, cuda, cudnn, opencl, reference"},
     {.name = "precision", .value = "A,B",
      .help = "fp32, split, fast (default: all; of the pipeline fp32)"},
     {.name = "isa", .value = "NAME", .help = "instruction set of the sparse engine, also amx/bf16"},

@@ -48,7 +48,7 @@
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024, \
      .help = "threads a worker (default: the CPUs it may use / workers)"}, \
     {.name = "engine", .letter = 'e', \
-     .value = "auto|sparse|openvino|onnxruntime|cuda|cudnn|reference", \
+     .value = "auto|sparse|openvino|onnxruntime|cuda|cudnn|opencl|reference", \
      .one_of = true, .help = "as of wiremill work"}, \
     {.name = "device", .value = "DEVICE", .help = "as of wiremill work"}, \
     {.name = "bulk", .value = "ENDPOINT", \

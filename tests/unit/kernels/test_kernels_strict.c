@@ -1,6 +1,7 @@
 /* test_kernels_strict.c - strict fp32 is a contract: engines that claim it have the bits of the
    arithmetic in kernels/README.md, and that arithmetic has those of kernels_strict.txt.  */
 #include "kernels/model/wm_act.h"
+#include "kernels/opencl/wm_opencl.h"
 #include "tests/unit/sparse_net.h"
 #include "tests/unit/strict_arithmetic.h"
 
@@ -19,6 +20,26 @@ static void score_by_kernel (const void *kernel, const wm_net_t *net, const wm_s
     memcpy (scores, result.scores, (size_t) result.n * result.n_output * sizeof *scores);
     result_free (&result);
     wm_sparse_destroy (&engine);
+}
+
+/* is_small: with memory for one and a half patches, so that an image becomes many regions.  */
+static void score_by_opencl (const void *is_small, const wm_net_t *net, const wm_spec_t *spec,
+                             const wm_batch_t *batch, float *scores)
+{
+    wm_error_t error = { 0 };
+    _Atomic uint64_t progress = 0;
+    uint64_t bytes = 2 * sizeof (float); /* of a pixel */
+    for (uint32_t i = 0; i < net->n_conv; i++)
+        bytes += (net->conv[i].c_out + 1) * sizeof (float);
+    wm_opencl_t *engine =
+        wm_opencl_new (net, spec, -1, is_small ? 2 * bytes * net->height * net->width : 0, &error);
+    if (!engine || wm_opencl_score (engine, batch, scores, &progress, &error))
+        fail_msg ("%s", error.text);
+    assert_int_equal (progress, batch->n_hit);
+    const wm_opencl_stats_t stats = wm_opencl_stats (engine);
+    assert_int_equal (stats.hits, batch->n_hit);
+    assert_true (is_small ? batch->n_hit == 1 || stats.regions > 2 : stats.regions == 1);
+    wm_opencl_destroy (&engine);
 }
 
 static void score_by_contract (const void *none, const wm_net_t *net, const wm_spec_t *spec,
@@ -69,6 +90,25 @@ static void engines_keep_the_contract (void **state)
             n++;
         }
     assert_true (n > 0);
+}
+
+static void opencl_keeps_the_contract (void **state)
+{
+    (void) state;
+    wm_opencl_info_t info[WM_OPENCL_DEVICES_MAX];
+    wm_error_t error = { 0 };
+    uint32_t n;
+    if (wm_opencl_list (info, &n, &error)) {
+        print_message ("skipped: %s\n", error.text);
+        skip ();
+    }
+    char folder[] = "/tmp/wm_opencl_XXXXXX", line[64]; /* what pocl compiles */
+    assert_non_null (mkdtemp (folder));
+    setenv ("POCL_CACHE_DIR", folder, 1);
+    hold_to_contract ("opencl", score_by_opencl, NULL);
+    hold_to_contract ("opencl, small", score_by_opencl, "small");
+    snprintf (line, sizeof line, "rm -rf %s", folder);
+    assert_int_equal (system (line), 0);
 }
 
 /* A line: shape, fill, and the scores of the first hits as the bits of a float. The file was
@@ -127,6 +167,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (engines_keep_the_contract),
+        cmocka_unit_test (opencl_keeps_the_contract),
         cmocka_unit_test (the_contract_has_its_bits),
         cmocka_unit_test (activations_keep_the_contract),
     };
