@@ -131,7 +131,7 @@ prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tes
 .PHONY: fuzz fuzz-build test unit e2e golden fault sim sim-cuts sim-proof mutants check proof proof-again soak san \
     tsan sanitized bench
 ##@ test
-test: about-test deps deps-slurm
+test: about-test deps deps-slurm deps-opencl
 test: ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
 	-@$(MAKE) --no-print-directory deps-manual
 	-@$(call has,xrootd xrdcp curl h5clear) || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
@@ -142,7 +142,7 @@ check: tested deps-farm
 	+@WM_BUILD=$(B) tests/proof.sh test
 proof-again: export FORGET := 1
 proof-again: proof ## make proof with all its parts, whatever is green
-proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants all $(NEEDED) deps-farm
+proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants deps-opencl all $(NEEDED) deps-farm
 proof: ## every promise tried at length (hours; JOBS=n); goes on where it was stopped; ends with a table
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
@@ -217,6 +217,11 @@ deps-farm: $(VENV)/.made
 	-@$(call has,prometheus promtool) || $(MAKE) --no-print-directory $(PROMETHEUS)/.made
 	-@[ $(VENV)/.farm -nt tests/requirements-farm.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-farm.txt)"; \
 	    $(VENV)/bin/python -m pip -q install -r tests/requirements-farm.txt && touch $(VENV)/.farm; }
+# OpenCL on the CPU, its loader, and the headers that a driver of the tests is compiled with.
+.PHONY: deps-opencl
+deps-opencl:
+	-@[ -e /usr/include/CL/cl_icd.h ] && [ -e /etc/OpenCL/vendors/pocl.icd ] || \
+	    $(MAKE) --no-print-directory deps PACKAGES='pocl-opencl-icd ocl-icd-libopencl1 opencl-c-headers'
 # The parser of tests/mutants.py.
 .PHONY: deps-mutants
 deps-mutants: $(VENV)/.made

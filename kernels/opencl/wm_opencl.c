@@ -199,9 +199,9 @@ void wm_opencl_destroy (wm_opencl_t **self_p)
     *self_p = NULL;
 }
 
-const char *wm_opencl_name (const wm_opencl_t *self)
+const wm_opencl_info_t *wm_opencl_info (const wm_opencl_t *self)
 {
-    return self->device.info.name;
+    return &self->device.info;
 }
 
 wm_opencl_stats_t wm_opencl_stats (const wm_opencl_t *self)

@@ -25,6 +25,6 @@ typedef struct {
 } wm_opencl_stats_t;
 wm_opencl_stats_t wm_opencl_stats (const wm_opencl_t *self);
 
-const char *wm_opencl_name (const wm_opencl_t *self); /* of the device */
+const wm_opencl_info_t *wm_opencl_info (const wm_opencl_t *self);
 
 #endif

@@ -22,7 +22,7 @@ static wm_fault_t compare (const wm_opencl_t *self, const float *is, const float
             return wm_fault (error, WM_EHOST,
                              "the OpenCL device %.90s computes %a where the CPU computes %a: it, "
                              "or its driver, does not keep to IEEE 754, and is not used",
-                             wm_opencl_name (self), (double) is[i], (double) should[i]);
+                             wm_opencl_info (self)->name, (double) is[i], (double) should[i]);
     return WM_OK;
 }
 
@@ -72,8 +72,12 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
         wm_opencl_new (wm_model_net (model), spec, named && *named ? atoi (named) : -1, 0, error);
     if (self && prove (self, model, spec, error))
         wm_opencl_destroy (&self);
-    if (self)
-        snprintf (signature, 64, "%s", WM_SIGNATURE_FP32);
+    if (!self)
+        return NULL;
+    const wm_opencl_info_t *info = wm_opencl_info (self);
+    fprintf (stderr, "opencl: %s (%s %s) has the bits of the CPU\n", info->name, info->platform,
+             info->driver);
+    snprintf (signature, 64, "%s", WM_SIGNATURE_FP32);
     return self;
 }
 

@@ -1,0 +1,123 @@
+#!/bin/bash
+# opencl.t - the OpenCL engine on pocl: campaigns with the bytes of the CPU's, drivers that lack something, lie, or fail.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+shim=$PWD/${WM_BUILD:-build/release}/tests/fault/opencl_shim.so
+[ -e /etc/OpenCL/vendors/pocl.icd ] && [ -e /usr/include/CL/cl_icd.h ] ||
+    { echo "1..0 # SKIP no pocl, or no headers of OpenCL (make deps-opencl)"; exit 0; }
+export POCL_CACHE_DIR=$work/pocl
+mkdir "$POCL_CACHE_DIR" "$work/shim" "$work/none"
+cp /etc/OpenCL/vendors/pocl.icd "$work/shim/" && echo "$shim" >"$work/shim/pocl.icd"
+make_model "${small}1" && make_events opencl --events 2 --seed 7 --hits "$(size 200 2000 2000)" --tpcs 1 || bail "no model or events"
+model=$made/model-${small}1.wmm
+run () # folder, options...
+{
+    local out=$work/$1
+    shift
+    keep "$bin/wiremill" run --quiet --model "$model" --workers 1 --batch-hits 60 --input "$made/opencl.h5" --output "$out" "$@"
+}
+logs () { cat "$work/$1"$beside/log/worker-*.log >"$work/said" && says "$2"; }
+
+# The bits.
+ok "a campaign on the CPU" run cpu --engine sparse
+ok "the same on pocl" run pocl --engine opencl
+ok "its log names the device, and the signature is the CPU's" logs pocl 'opencl: .* \(Portable Computing Language .*\) has the bits of the CPU'
+ok "the same bytes" same_scores opencl "$work/cpu" "$work/pocl"
+own_view ()
+{
+    printf 'view: own\npatch: [16, 16]\n' >"$work/own.yaml"
+    run own-cpu --spec "$work/own.yaml" --engine sparse && run own --spec "$work/own.yaml" --device opencl:0 &&
+        same_scores opencl "$work/own-cpu" "$work/own"
+}
+[ -z "$small" ] || ok "... and in own view, by --device" own_view
+ok "... and with 1 GB of memory" env POCL_MEMORY_LIMIT=1 "$bin/wiremill" run --quiet --model "$model" --workers 1 \
+    --engine opencl --input "$made/opencl.h5" --output "$work/capped"
+ok "the same bytes" same_scores opencl "$work/cpu" "$work/capped"
+
+# Beside a worker on the CPU. Both are there before anything is handed out; two batches at a time are in a worker's hands.
+sessions () { [ "$(cat "$work"/by-*.log | grep -c 'session with')" = 2 ]; }
+beside_cpu ()
+{
+    local engine pids=() listen=ipc://$work/b
+    "$bin/wiremill" broker --model "$model" --batch-hits 20 --output "$work/mixed" --listen "$listen" >"$work/broker" 2>&1 &
+    pids+=($!)
+    until_true 60 test -e "$work/mixed$beside/endpoint.json" && "$bin/wiremill" pause "$work/mixed" || return 1
+    for engine in sparse opencl; do
+        "$bin/wiremill" work --broker "$listen" --threads 1 --cache "$work/cache" --engine $engine >"$work/by-$engine.log" 2>&1 &
+        pids+=($!)
+    done
+    "$bin/wiremill" produce --broker "$listen" --input "$made/opencl.h5" >"$work/produce" 2>&1 &
+    local producer=$!
+    until_true 120 sessions && "$bin/wiremill" resume "$work/mixed" && wait $producer
+    local code=$?
+    kill "${pids[@]:1}"
+    wait "${pids[@]:1}"
+    kill "${pids[0]}"
+    wait "${pids[0]}"
+    cat "$work"/by-*.log
+    return $code
+}
+ok "a campaign of two workers, one on the CPU, one on pocl" beside_cpu
+ok "both scored" test "$(cat "$work"/by-*.log | grep -cE 'leaves .*: [1-9][0-9]* batches')" = 2
+ok "the same bytes" same_scores opencl "$work/cpu" "$work/mixed"
+
+# An engine that is killed, and a device that is lost: with the file, calls fail.
+passed () { grep -q 'self-test is passed' "$work/$1$beside"/log/worker-*; }
+engine_of () { child "$(child "$1" wiremill-worker)" wiremill-worker; }
+killed ()
+{
+    run killed --engine opencl &
+    local run=$!
+    until_true 120 passed killed && kill -9 "$(engine_of "$(child $run wiremill)")"
+    wait $run
+}
+ok "an engine that is killed" killed
+ok "the same bytes" same_scores opencl "$work/cpu" "$work/killed"
+export WM_OPENCL_FAIL=$work/fail
+shimmed () { OCL_ICD_VENDORS=$work/shim/ keep "$@"; }
+lost () # call, code: a device that fails once all has been tried, until a process begins that has another try
+{
+    OCL_ICD_VENDORS=$work/shim/ run lost --engine opencl &
+    local run=$!
+    until_true 120 passed lost && echo "$1 $2" >"$work/fail.new" && mv "$work/fail.new" "$work/fail" &&
+        until_true 120 grep -q 'the OpenCL device .* failed in' "$work"/lost$beside/log/worker-*
+    rm -f "$work/fail"
+    wait $run && logs lost "the OpenCL device .* failed in $1: .*\\($2\\)"
+}
+ok "a device that is lost" lost clEnqueueReadBuffer -5
+ok "the same bytes" same_scores opencl "$work/cpu" "$work/lost"
+
+# What does not begin: exit code 6, one line. A worker alone reports it as `run` does.
+cannot () # pattern, options...
+{
+    local pattern=$1
+    shift
+    drop "$work/no"
+    exits 6 run no --engine opencl "$@" && says "the engine opencl cannot run here: $pattern"
+}
+ok "no such device" cannot 'there is no OpenCL device 7: .wiremill doctor. lists 1, from 0 on' --device opencl:7
+OCL_ICD_VENDORS=$work/none/ ok "no platform" cannot 'OpenCL has no platform here: install a driver'
+POCL_DEVICES=none ok "no device" cannot "OpenCL's 1 platform has no device here|OpenCL has no platform here"
+mkdir "$work/lib" && echo 'int none;' | cc -shared -x c - -o "$work/lib/libOpenCL.so.1" || bail "cc"
+LD_LIBRARY_PATH=$work/lib ok "a library that is none" cannot 'libOpenCL.so.1 is no OpenCL 1.2: it has no clGetPlatformIDs'
+: >"$work/lib/libOpenCL.so.1"
+LD_LIBRARY_PATH=$work/lib ok "no library" cannot 'there is no OpenCL here \(.*\): install a driver'
+export OCL_ICD_VENDORS=$work/shim/
+for lacks in 'nofma|a fused multiply-add in float32' 'nodenormals|denormal numbers in float32' 'nodouble|float64'; do
+    WM_OPENCL_SAYS=${lacks%|*} ok "a device without ${lacks#*|}" cannot "the OpenCL device 0, .*, lacks ${lacks#*|}: strict fp32 needs it"
+done
+WM_OPENCL_SAYS=small ok "a device with little memory" cannot 'the OpenCL device .* has (too little memory|no memory for)'
+fails () { echo "$1" >"$work/fail"; local code; cannot "$2"; code=$?; rm "$work/fail"; return $code; } # call and code, pattern
+ok "a driver that does not build the program" fails 'clBuildProgram -11' 'the driver of .* does not build our program: .*BUILD_PROGRAM_FAILURE'
+ok "a device without memory" fails 'clCreateBuffer -4' 'the OpenCL device .* has no memory for convolution 0'
+ok "a device that fails at once" fails 'clEnqueueNDRangeKernel -5' 'the OpenCL device .* failed in clEnqueueNDRangeKernel: CL_OUT_OF_RESOURCES'
+ok "a device with another bit" fails 'wrong 1' 'the OpenCL device .* computes .* where the CPU computes .*, and is not used'
+
+# What does not go together, and a misspelled device.
+usage () { exits 2 keep "$bin/wiremill" work --broker ipc://x "$@"; }
+for wrong in '--engine sparse --device opencl' '--engine cuda --device opencl:1' '--engine opencl --device cuda' '--engine opencl --device cpu'; do
+    # shellcheck disable=SC2086 # it is split
+    ok "$wrong" usage $wrong && says 'do not go together: it computes on'
+done
+ok "opencl:x" usage --device opencl:x && says 'a GPU is opencl:N, N a number'
+done_testing
