@@ -76,8 +76,13 @@ static inline bool wm_device_is_auto (const char *engine)
    or WM_OK: there is no driver, or no GPU for this process.  */
 bool wm_device_gpu_shows (wm_error_t *error);
 
-/* Returns whether this machine looks as if auto took a GPU: its device files and wm_cuda.so are
-   there, and CUDA_VISIBLE_DEVICES does not hide all. Opens nothing, so that nothing can hang.  */
+/* The same of OpenCL: the kernel shows a GPU, and OpenCL one that has what strict fp32 needs; never
+   a device that is a CPU. WM_EHOST: OpenCL's GPUs lack something.  */
+bool wm_device_opencl_shows (wm_error_t *error);
+
+/* Returns whether this machine looks as if auto took a GPU: its device files are there, and
+   wm_cuda.so (CUDA_VISIBLE_DEVICES does not hide all), or a driver of OpenCL other than pocl's.
+   Opens nothing, so that nothing can hang.  */
 bool wm_device_gpu_likely (void);
 
 /* Returns whether the named engine's shared object can be opened on this machine; else *error

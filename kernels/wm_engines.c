@@ -3,6 +3,7 @@
    OpenVINO, ONNX Runtime and CUDA are shared objects that are opened when a device of theirs is:
    they load 100 MB and more of libraries that no other engine needs. They are never closed, because
    their threads may outlive the last device.  */
+#include "kernels/opencl/wm_opencl_device.h"
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_driver.h"
 #include "schema/base/wm_environment.h"
@@ -221,17 +222,69 @@ bool wm_device_gpu_shows (wm_error_t *error)
     return driver.state == WM_DRIVER_GOOD;
 }
 
-bool wm_device_gpu_likely (void)
+/* Whether the kernel shows such a device file.  */
+static bool has_file (const char *pattern)
 {
-    const char *visible = getenv ("CUDA_VISIBLE_DEVICES"),
-               *named = getenv ("WM_DEV"); /* a test's */
+    const char *named = getenv ("WM_DEV"); /* a test's */
     char path[PATH_MAX];
     glob_t found = { 0 };
-    snprintf (path, sizeof path, "%s/nvidia[0-9]*", named ? named : "/dev");
-    const bool has = (!visible || *visible) && glob (path, 0, NULL, &found) == 0;
+    snprintf (path, sizeof path, "%s/%s", named ? named : "/dev", pattern);
+    const bool has = glob (path, 0, NULL, &found) == 0;
     globfree (&found);
+    return has;
+}
+
+static bool has_nvidia (void)
+{
+    const char *visible = getenv ("CUDA_VISIBLE_DEVICES");
+    return (!visible || *visible) && has_file ("nvidia[0-9]*");
+}
+
+/* AMD's, Intel's and others' GPUs, and Arm's.  */
+static bool has_gpu (void)
+{
+    return has_file ("dri/renderD*") || has_file ("kfd") || has_file ("mali[0-9]*") ||
+           has_nvidia ();
+}
+
+bool wm_device_opencl_shows (wm_error_t *error)
+{
+    wm_opencl_info_t info[WM_OPENCL_DEVICES_MAX];
+    uint32_t n;
+    *error = (wm_error_t){ 0 };
+    if (!has_gpu () || wm_opencl_list (info, &n, error)) {
+        *error = (wm_error_t){ 0 };
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!info[i].is_cpu && !*info[i].lacks)
+            return true;
+    for (uint32_t i = 0; i < n; i++)
+        if (!info[i].is_cpu)
+            wm_fault (error, WM_EHOST, "OpenCL's %.90s lacks %s", info[i].name, info[i].lacks);
+    return false;
+}
+
+/* Whether OpenCL has a driver that may be a GPU's.  */
+static bool has_opencl (void)
+{
+    const char *folder = getenv ("OCL_ICD_VENDORS");
+    char path[PATH_MAX];
+    glob_t found = { 0 };
+    bool has = false;
+    snprintf (path, sizeof path, "%s/*.icd", folder && *folder ? folder : "/etc/OpenCL/vendors");
+    if (glob (path, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            has |= !strstr (found.gl_pathv[i], "/pocl");
+    globfree (&found);
+    return has;
+}
+
+bool wm_device_gpu_likely (void)
+{
+    char path[PATH_MAX];
     locate (wm_device_engine ("cuda"), path);
-    return has && access (path, R_OK) == 0;
+    return (has_nvidia () && access (path, R_OK) == 0) || (has_gpu () && has_opencl ());
 }
 
 bool wm_device_is_here (const char *engine, wm_error_t *error)

@@ -4,6 +4,7 @@
    do. Nothing is changed, apart from a temporary file in the folder that is checked.  */
 
 #include "kernels/wm_device.h"
+#include "kernels/opencl/wm_opencl_device.h"
 #include "kernels/wm_driver.h"
 #include "ops/ask/wm_show.h"
 #include "ops/campaign/wm_processes.h"
@@ -390,6 +391,24 @@ static void check_gpu (void)
                 "gpu", "the CPU scores: %s", driver.why);
 }
 
+/* What opencl:N means here.  */
+static void check_opencl (void)
+{
+    wm_opencl_info_t info[WM_OPENCL_DEVICES_MAX];
+    wm_error_t error;
+    uint32_t n;
+    if (wm_opencl_list (info, &n, &error))
+        report (GOOD, "opencl", "none: %s", error.text);
+    for (uint32_t i = 0; i < n; i++)
+        report (GOOD, "opencl", "%u: %s, %s, %.1f GiB (%s %s); --engine opencl %s%s", i,
+                info[i].name, info[i].is_cpu ? "a CPU" : "a GPU",
+                (double) info[i].memory_bytes / (1u << 30), info[i].platform, info[i].driver,
+                *info[i].lacks   ? "does not take it: it lacks "
+                : info[i].is_cpu ? "takes it, auto does not"
+                                 : "and auto try it",
+                info[i].lacks);
+}
+
 static int doctor_main (const wm_args_t *args)
 {
     const char *folder = wm_args_text (args, "campaign");
@@ -408,6 +427,7 @@ static int doctor_main (const wm_args_t *args)
     check_confinement ();
     check_environment ();
     check_gpu ();
+    check_opencl ();
     if (failures)
         printf ("%d check%s failed\n", failures, failures == 1 ? "" : "s");
     return failures ? WM_EXIT_FAILURE : WM_EXIT_OK;

@@ -191,33 +191,50 @@ static wm_fault_t open_engine (wm_control_t *control, const char *engine, int li
     return *device ? WM_OK : error->fault;
 }
 
-/* Opens the GPU and tests it. false: it is not taken, and nothing is left of the attempt.  */
+/* Opens the GPU by this engine and tests it. false: it is not taken, and nothing is left of the
+   attempt but *error.  */
+static bool try_gpu (wm_control_t *control, const char *engine, bool shows, int line,
+                     const wm_model_t *model, const wm_spec_t *spec, wm_device_t **device,
+                     wm_device_t **judge, wm_error_t *error)
+{
+    if (shows && !open_engine (control, engine, line, model, spec, device, judge, error) &&
+        !wm_device_self_test (*device, error))
+        return true;
+    wm_device_destroy (device);
+    wm_device_destroy (judge);
+    *control->taken_precision = *control->taken_isa = *control->refused = '\0';
+    *control->class = *control->signature = *control->strict = '\0';
+    control->measured = 0, control->n_measured = 0;
+    return false;
+}
+
+/* By CUDA, else by OpenCL, which has no general models. false: the CPU scores.  */
 static bool take_gpu (wm_control_t *control, int line, const wm_model_t *model,
                       const wm_spec_t *spec, wm_device_t **device, wm_device_t **judge,
                       wm_error_t *error)
 {
+    wm_error_t cuda = { 0 };
     control->gpu = WM_GPU_TRIED; /* from here on a driver may crash, or never return */
-    if (wm_device_gpu_shows (error) &&
-        !open_engine (control, "cuda", line, model, spec, device, judge, error) &&
-        !wm_device_self_test (*device, error)) {
-        control->gpu = WM_GPU_TAKEN;
-        fprintf (stderr,
-                 "wiremill-worker: takes the GPU: %s passed its self-test (--device cpu declines "
-                 "it)\n",
-                 control->signature);
-        return true;
+    bool taken = try_gpu (control, "cuda", wm_device_gpu_shows (error), line, model, spec, device,
+                          judge, error);
+    const bool by_opencl = !taken && wm_model_kind (model) == WM_MODEL_FAMILY;
+    if (by_opencl) {
+        cuda = *error;
+        taken = try_gpu (control, "opencl", wm_device_opencl_shows (error), line, model, spec,
+                         device, judge, error);
     }
-    wm_device_destroy (device);
-    wm_device_destroy (judge);
-    control->gpu = WM_GPU_DECLINED;
-    *control->taken_precision = *control->taken_isa = *control->refused = '\0';
-    *control->class = *control->signature = *control->strict = '\0';
-    control->measured = 0, control->n_measured = 0;
-    if (error->fault)
+    control->gpu = !taken ? WM_GPU_DECLINED : by_opencl ? WM_GPU_TAKEN_OPENCL : WM_GPU_TAKEN;
+    if (taken)
+        fprintf (stderr,
+                 "wiremill-worker: takes the GPU%s: %s passed its self-test (--device cpu declines "
+                 "it)\n",
+                 by_opencl ? " by OpenCL" : "", control->signature);
+    else if (cuda.fault || error->fault)
         fprintf (stderr, "wiremill-worker: does not take the GPU, the CPU scores: %s\n",
-                 error->text);
-    *error = (wm_error_t){ 0 };
-    return false;
+                 cuda.fault ? cuda.text : error->text);
+    if (!taken)
+        *error = (wm_error_t){ 0 };
+    return taken;
 }
 
 wm_fault_t wm_engine_device_open (wm_control_t *control, int line, const wm_model_t *model,
@@ -230,8 +247,9 @@ wm_fault_t wm_engine_device_open (wm_control_t *control, int line, const wm_mode
         take_gpu (control, line, model, spec, device, judge, error))
         return WM_OK;
     return open_engine (control,
-                        !is_auto                       ? control->engine
-                        : control->gpu == WM_GPU_TAKEN ? "cuda"
-                                                       : "cpu",
+                        !is_auto                              ? control->engine
+                        : control->gpu == WM_GPU_TAKEN        ? "cuda"
+                        : control->gpu == WM_GPU_TAKEN_OPENCL ? "opencl"
+                                                              : "cpu",
                         line, model, spec, device, judge, error);
 }

@@ -70,8 +70,14 @@ typedef struct {
 } wm_hand_t;
 
 /* What the engine auto knows of this machine's GPU. A process that ends while it tries the GPU
-   leaves WM_GPU_TRIED, and the next one does without.  */
-typedef enum { WM_GPU_UNTRIED, WM_GPU_TRIED, WM_GPU_TAKEN, WM_GPU_DECLINED } wm_gpu_try_t;
+   leaves WM_GPU_TRIED, and the next one does without. TAKEN: by CUDA.  */
+typedef enum {
+    WM_GPU_UNTRIED,
+    WM_GPU_TRIED,
+    WM_GPU_TAKEN,
+    WM_GPU_DECLINED,
+    WM_GPU_TAKEN_OPENCL,
+} wm_gpu_try_t;
 
 typedef struct {
     /* written by the worker, before the process starts */

@@ -113,6 +113,26 @@ ok "a device without memory" fails 'clCreateBuffer -4' 'the OpenCL device .* has
 ok "a device that fails at once" fails 'clEnqueueNDRangeKernel -5' 'the OpenCL device .* failed in clEnqueueNDRangeKernel: CL_OUT_OF_RESOURCES'
 ok "a device with another bit" fails 'wrong 1' 'the OpenCL device .* computes .* where the CPU computes .*, and is not used'
 
+# auto takes a GPU, never a CPU, and doctor lists what there is.
+mkdir -p "$work/dev/dri" && touch "$work/dev/dri/renderD128"
+export WM_DEV=$work/dev
+says_gpu () { OCL_ICD_VENDORS=$work/shim/ WM_OPENCL_SAYS=$1 run "${@:2}"; }
+ok "auto takes a GPU of OpenCL" says_gpu gpu auto
+ok "... in one line" logs auto 'takes the GPU by OpenCL: sparse/fma/fp32/v1 passed its self-test \(--device cpu declines it\)'
+ok "the same bytes" same_scores opencl "$work/cpu" "$work/auto"
+ok "auto takes no CPU" says_gpu '' never
+silent () { exits 1 grep -rq -e 'GPU' -e opencl "$work/never$beside/log"; }
+ok "... and has nothing to tell of it" silent
+ok "auto takes no GPU that lacks something" says_gpu gpu,nofma lacking
+ok "... and names it" logs lacking "does not take the GPU, the CPU scores: OpenCL's .* lacks a fused multiply-add in float32"
+nothing () { drop "$work/never"; WM_DEV=$work/none says_gpu gpu never && silent; }
+ok "auto looks for none where the kernel shows none" nothing
+doctor () { keep "$bin/wiremill" doctor "$work"; says "$1"; } # patterns of a line
+ok "doctor: a CPU" doctor '^ok +opencl +0: .*, a CPU, .* GiB \(Portable Computing Language .*\); --engine opencl takes it, auto does not$'
+WM_OPENCL_SAYS=gpu ok "doctor: a GPU" doctor '^ok +opencl +0: .*, a GPU, .*; --engine opencl and auto try it$'
+WM_OPENCL_SAYS=nodouble ok "doctor: a device that lacks something" doctor '; --engine opencl does not take it: it lacks float64$'
+OCL_ICD_VENDORS=$work/none/ ok "doctor: none" doctor '^ok +opencl +none: OpenCL has no platform here'
+
 # What does not go together, and a misspelled device.
 usage () { exits 2 keep "$bin/wiremill" work --broker ipc://x "$@"; }
 for wrong in '--engine sparse --device opencl' '--engine cuda --device opencl:1' '--engine opencl --device cuda' '--engine opencl --device cpu'; do

@@ -448,6 +448,11 @@ bool wm_device_gpu_shows (wm_error_t *error)
     return false;
 }
 
+bool wm_device_opencl_shows (wm_error_t *error)
+{
+    return wm_device_gpu_shows (error);
+}
+
 const wm_engine_t *wm_device_engine_of_signature (const char *signature)
 {
     return wm_device_engine (signature);
