@@ -264,6 +264,9 @@ static int work_main (const wm_args_t *args)
     team.n = (unsigned) wm_args_number (args, "workers");
     if (gpus && (team.n || wm_args_given (args, "device")))
         return wm_args_refuse (args, "--gpus goes with neither --workers nor --device");
+    if (gpus && strcmp (wm_args_text (args, "engine"), "opencl") == 0)
+        return wm_args_refuse (args, "--gpus counts NVIDIA's GPUs; by OpenCL start a worker for "
+                                     "each device, with --device opencl:N");
     if (gpus) {
         team.has_gpus = true;
         team.n = wm_gpus_list (gpus, team.gpu, &error);

@@ -1,5 +1,6 @@
 /* wm_models.c - see wm_models.h.  */
 #include "producer/serving/wm_models_private.h"
+#include "kernels/opencl/wm_opencl_device.h"
 #include "kernels/wm_device.h"
 #include "kernels/wm_driver.h"
 #include "schema/base/wm_allowance.h"
@@ -545,7 +546,8 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, size_t loade
 static const char *needs_gpu (const wm_models_t *self, const char **value)
 {
     const bool by_engine = self->engine && wm_device_engine (self->engine)->is_gpu,
-               by_device = self->device && strncmp (self->device, "cuda", 4) == 0;
+               by_device = self->device && (strncmp (self->device, "cuda", 4) == 0 ||
+                                            strncmp (self->device, "opencl", 6) == 0);
     bool has_workers = self->repository != NULL;
     for (const wm_model_entry_t *entry = self->first; entry && !has_workers; entry = entry->next)
         has_workers = !entry->broker;
@@ -563,13 +565,22 @@ bool wm_models_lacks_gpu (const wm_models_t *self)
     if (pid == 0) {
         wm_process_name ("wm-driver");
         alarm (DRIVER_S);
-        const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
-        if (driver.state != WM_DRIVER_GOOD)
+        wm_error_t error = { 0 };
+        if (strncmp (value, "opencl", 6) == 0) {
+            wm_opencl_info_t info[WM_OPENCL_DEVICES_MAX];
+            uint32_t n;
+            wm_opencl_list (info, &n, &error);
+        } else {
+            const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
+            if (driver.state != WM_DRIVER_GOOD)
+                wm_fault (&error, WM_EHOST, "%s", driver.why);
+        }
+        if (error.fault)
             fprintf (stderr,
                      "wiremill gateway: --%s %s cannot run here: %s; --device cpu without --engine "
                      "computes on the CPU\n",
-                     option, value, driver.why);
-        _exit (driver.state == WM_DRIVER_GOOD ? WM_EXIT_OK : WM_EXIT_ENGINE);
+                     option, value, error.text);
+        _exit (error.fault ? WM_EXIT_ENGINE : WM_EXIT_OK);
     }
     while (pid > 0 && waitpid (pid, &status, 0) < 0 && errno == EINTR)
         ;
