@@ -401,6 +401,18 @@ static void ended (wm_lane_t *self, unsigned i, const wm_error_t *error)
               error->text);
 }
 
+/* There is no engine process any more: leaves, and gives back also what the last one scored.  */
+static void hopeless (wm_lane_t *self, const wm_error_t *error)
+{
+    wm_scorer_stop (self->scorer);
+    wm_lane_drain (self, error->fault == WM_EPEER ? WM_EXIT_ENGINE : WM_EXIT_FAILURE, error->text);
+    for (unsigned i = 0; i < WM_SLOTS; i++) {
+        self->slot[i].submitted = false;
+        if (self->slot[i].task)
+            give_back (self->slot[i].task, self);
+    }
+}
+
 void wm_lane_check_engine (wm_lane_t *self)
 {
     wm_error_t error = { 0 };
@@ -421,8 +433,7 @@ void wm_lane_check_engine (wm_lane_t *self)
             ended_many (self, slot, &error);
             break;
         case WM_SCORER_HOPELESS:
-            wm_scorer_stop (self->scorer);
-            wm_lane_drain (self, WM_EXIT_FAILURE, error.text);
+            hopeless (self, &error);
             return;
         }
     }

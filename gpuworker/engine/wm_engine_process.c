@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -120,7 +121,7 @@ static int open_device (engine_t *self)
     const double start = wm_now_s ();
     WM_FAILPOINT ("engine-self-test");
     if (wm_device_self_test (self->device, &error))
-        return fail (self, WM_EXIT_FAILURE, &error);
+        return fail (self, error.fault == WM_EPEER ? WM_EXIT_ENGINE : WM_EXIT_FAILURE, &error);
     control->test_s = wm_now_s () - start;
     control->fill = wm_device_fill (self->device);
     const bool is_gpu = wm_device_hands (self->device) == 0;
@@ -287,8 +288,8 @@ static int score (engine_t *self, wm_slot_t *slot)
     slot->seconds = count_seconds (self, start);
     slot->error = error;
     slot->error.fault = fault;
-    if (fault && fault != WM_EBATCH)
-        return fail (self, WM_EXIT_FAILURE, &error); /* the slot stays RUNNING, as after a crash */
+    if (fault && fault != WM_EBATCH) /* the slot stays RUNNING, as after a crash */
+        return fail (self, fault == WM_EPEER ? WM_EXIT_ENGINE : WM_EXIT_FAILURE, &error);
     end_slot (slot);
     return WM_EXIT_OK;
 }
@@ -572,6 +573,19 @@ static int serve (engine_t *self)
     return self->code;
 }
 
+static int inherited[2]; /* the line and the memory */
+static pid_t process;
+
+/* In a child that an engine forks: it must not keep the line, whose end is this process's end, and
+   it ends with this process.  */
+static void leave_child (void)
+{
+    close (inherited[0]);
+    close (inherited[1]);
+    if (!wm_process_follow (process, SIGKILL))
+        _exit (1);
+}
+
 int wm_engine_process_main (const char *files)
 {
     static engine_t self; /* large, and there is one */
@@ -593,6 +607,11 @@ int wm_engine_process_main (const char *files)
         fprintf (stderr, "wiremill-worker: only a worker starts the mode %s\n", WM_ENGINE_MODE);
         return WM_EXIT_USAGE;
     }
+    inherited[0] = self.line, inherited[1] = memory, process = getpid ();
+    for (size_t i = 0; i < 2; i++)
+        fcntl (inherited[i], F_SETFD, FD_CLOEXEC);
+    pthread_atfork (NULL, NULL, leave_child);
+    dup2 (STDERR_FILENO, STDOUT_FILENO); /* engines may print */
     int code = WM_EXIT_AGAIN;
     if (wm_process_follow (self.slots.control->worker, SIGKILL))
         code = serve (&self);

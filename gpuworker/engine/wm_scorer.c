@@ -193,6 +193,14 @@ static bool reap (wm_scorer_t *self, int patience_ms, int *status)
     }
 }
 
+/* Whether the process has ended: a child of its engine may hold its line open.  */
+static bool has_ended (const wm_scorer_t *self)
+{
+    siginfo_t info = { .si_pid = 0 };
+    return waitid (P_PID, (id_t) self->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == self->pid;
+}
+
 static void kill_it (wm_scorer_t *self, int64_t now, const char *format, int64_t ms)
 {
     snprintf (self->why, sizeof self->why, format, (long long) ms);
@@ -372,7 +380,8 @@ static void explain_end (const wm_scorer_t *self, int status, wm_error_t *error)
 {
     const wm_error_t *own = &self->slots.control->error;
     const wm_fault_t fault =
-        own->fault == WM_EBATCH || own->fault == WM_EAGAIN ? own->fault : WM_EHOST;
+        own->fault == WM_EBATCH || own->fault == WM_EAGAIN || own->fault == WM_EPEER ? own->fault
+                                                                                     : WM_EHOST;
     if (self->why[0])
         wm_fault (error, WM_EHOST, "%s", self->why);
     else if (WIFSIGNALED (status) && WTERMSIG (status) == SIGKILL && oom_kills () > self->oom_kills)
@@ -410,6 +419,7 @@ static void split (wm_scorer_t *self, uint64_t bits)
 static wm_scorer_event_t ended (wm_scorer_t *self, int status, uint64_t *slot, wm_error_t *error)
 {
     explain_end (self, status, error);
+    close_line (self);
     const int code = WIFEXITED (status) ? WEXITSTATUS (status) : 0;
     const bool cannot = code == WM_EXIT_ENGINE || code == WM_EXIT_INPUT || code == WM_EXIT_USAGE;
     if (!self->has_run && self->slots.control->gpu == WM_GPU_TRIED) {
@@ -419,7 +429,7 @@ static wm_scorer_event_t ended (wm_scorer_t *self, int status, uint64_t *slot, w
         self->is_due = true;
         return WM_SCORER_NOTHING;
     }
-    if (!self->has_run && cannot)
+    if (cannot && (!self->has_run || error->fault == WM_EPEER))
         return WM_SCORER_HOPELESS;
     self->is_due = true; /* unless the owner calls wm_scorer_stop */
     self->is_ready = false;
@@ -480,7 +490,7 @@ wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, uint64_t *slot, wm_error_t 
     *slot = slot_in (self, WM_SLOT_DONE);
     if (*slot < WM_SLOTS)
         return WM_SCORER_SCORED;
-    if (self->line < 0 && reap (self, REAP_MS, &status))
+    if ((self->line < 0 || has_ended (self)) && reap (self, REAP_MS, &status))
         return ended (self, status, slot, error);
     watch (self, now);
     if (self->killed_ms && now - self->killed_ms > wm_times ()->engine_ms + HANG_MS_MIN) {

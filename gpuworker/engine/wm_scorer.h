@@ -52,7 +52,7 @@ int wm_scorer_fd (const wm_scorer_t *self);
 
 /* Returns the next event; call it until it returns NOTHING. *slot: the event's slot, or of
    ENDED_MANY bits. *error: why, of ENDED, ENDED_MANY and HOPELESS (fault WM_EBATCH of HOPELESS: the
-   model or the specification is refused).  */
+   model or the specification is refused; WM_EPEER: a plug-in broke its contract).  */
 wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, uint64_t *slot, wm_error_t *error);
 
 /* Returns the batch of a free slot, to decode into; it lies in the shared memory.  */
