@@ -53,8 +53,8 @@ void wm_openvino_alone_destroy (wm_openvino_alone_t **self_p)
     *self_p = NULL;
 }
 
-wm_fault_t wm_openvino_alone_check (wm_openvino_alone_t *self, float *const *input, uint32_t row,
-                                    wm_guard_found_t *found, char *text, size_t bytes,
+wm_fault_t wm_openvino_alone_check (wm_openvino_alone_t *self, const float *const *input,
+                                    uint32_t row, wm_guard_found_t *found, char *text, size_t bytes,
                                     wm_error_t *error)
 {
     for (uint32_t i = 0; i < self->graph->n_input; i++) {

@@ -20,8 +20,8 @@ void wm_openvino_alone_destroy (wm_openvino_alone_t **self_p);
 
 /* Computes patch `row` of a block, whose inputs begin at input[i]. *found: what the guard found in
    it; `text` gets why.  */
-wm_fault_t wm_openvino_alone_check (wm_openvino_alone_t *self, float *const *input, uint32_t row,
-                                    wm_guard_found_t *found, char *text, size_t bytes,
+wm_fault_t wm_openvino_alone_check (wm_openvino_alone_t *self, const float *const *input,
+                                    uint32_t row, wm_guard_found_t *found, char *text, size_t bytes,
                                     wm_error_t *error);
 
 #endif

@@ -81,7 +81,8 @@ def main(kind, model, patches, precision, seconds, *settings):
     peer, seconds = {"openvino": OpenVino, "onnxruntime": OnnxRuntime}[kind], float(seconds)
     x = np.load(patches, mmap_mode="r")
     x = np.ascontiguousarray(x[np.linspace(0, len(x) - 1, min(len(x), 8192)).astype(int)])
-    x = np.nan_to_num(x, copy=False)[..., None]
+    x = np.nan_to_num(x, copy=False)
+    x = x[..., None] if x.ndim == 3 else x      # patches of planes have one channel, the last
     found = {}
     for passed in range(2 if len(settings) != 1 else 1):
         for setting in [tuple(map(int, s.split(","))) for s in settings] or peer.sweep:
