@@ -3,7 +3,9 @@
    A frame is a 40-byte header (magic "WMB1" and nine little-endian words) and one zstd blob. The
    blob holds the columns as 32-bit words, each column delta-coded where that helps and then split
    into four byte planes (all lowest bytes first): detector planes compress a quarter better so.
-   Dense patches are left as they are: zstd finds their overlaps by itself.
+   Dense patches are left as they are: zstd finds their overlaps by itself. Where a piece of them
+   loses less than a quarter, as of images full of noise, the blob's blocks hold them raw: zstd
+   would take as long as a small network does.
    Words are little-endian; a big-endian machine is refused at compile time.  */
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
@@ -18,6 +20,9 @@ static_assert (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-end
 
 #define COMPRESSION_LEVEL 1 /* higher levels gain 5 % and cost three times the time */
 #define LOCAL_LEVEL (-50)   /* what is equal over many bytes becomes short, the rest is copied */
+
+#define PIECE_BYTES (64u << 10) /* of dense patches, that is compressed to see what becomes of it */
+#define BLOCK_BYTES (128u << 10) /* of a blob, at most: RFC 8878, 3.1.1.2.3 */
 
 typedef struct {
     char magic[4];
@@ -169,6 +174,36 @@ static uint64_t bytes_most (const wm_batch_t *self)
     return wm_raw_bytes_max (self->kind == WM_BATCH_PATCHES ? self->n_hit : 0);
 }
 
+/* Whether so many bytes of dense patches are worth compressing: by a piece of their middle.  */
+static bool is_worth (const wm_coder_t *coder, const uint8_t *source, size_t raw, uint8_t *room,
+                      size_t bytes_max)
+{
+    if (raw < 2 * PIECE_BYTES)
+        return true;
+    const size_t got =
+        ZSTD_compressCCtx (coder->compressor, room, bytes_max, source + (raw - PIECE_BYTES) / 2,
+                           PIECE_BYTES, coder->level);
+    return ZSTD_isError (got) || got < PIECE_BYTES / 4 * 3;
+}
+
+/* Writes a zstd frame of raw blocks (RFC 8878), which any zstd reads; returns its bytes.  */
+static size_t store (uint8_t *blob, const uint8_t *source, size_t raw)
+{
+    const uint8_t head[5] = { 0x28, 0xb5, 0x2f, 0xfd, 0xe0 }; /* one segment, size of 8 bytes */
+    const uint64_t size = raw;
+    uint8_t *to = blob + sizeof head + sizeof size;
+    memcpy (blob, head, sizeof head);
+    memcpy (blob + sizeof head, &size, sizeof size);
+    for (size_t at = 0; at < raw; at += BLOCK_BYTES) {
+        const uint32_t n = raw - at < BLOCK_BYTES ? (uint32_t) (raw - at) : BLOCK_BYTES,
+                       block = n << 3 | (at + n == raw); /* type 0, raw; the last one */
+        memcpy (to, &block, 3);
+        memcpy (to + 3, source + at, n);
+        to += 3 + n;
+    }
+    return (size_t) (to - blob);
+}
+
 wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_coder_t *coder, uint8_t *frame,
                             size_t bytes_max, size_t *bytes, wm_error_t *error)
 {
@@ -189,8 +224,12 @@ wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_coder_t *coder, uint8_t *
             plane += 4 * column[i].count;
         }
     }
-    size_t blob = ZSTD_compressCCtx (coder->compressor, frame + sizeof header,
-                                     bytes_max - sizeof header, source, raw, coder->level);
+    uint8_t *room = frame + sizeof header;
+    const size_t room_bytes = bytes_max - sizeof header;
+    const size_t blob =
+        self->kind == WM_BATCH_PATCHES && !is_worth (coder, source, raw, room, room_bytes)
+            ? store (room, source, raw)
+            : ZSTD_compressCCtx (coder->compressor, room, room_bytes, source, raw, coder->level);
     if (ZSTD_isError (blob))
         return wm_fault (error, WM_EHOST, "zstd could not compress a batch: %s",
                          ZSTD_getErrorName (blob));

@@ -87,6 +87,42 @@ static void patches_survive_the_wire (void **state)
     wm_batch_clear (&back);
 }
 
+/* Patches of so many values, all 1 or noise; returns the bytes of their frame's blob.  */
+static size_t packed_patches (uint32_t n_hit, uint32_t values, bool is_noise)
+{
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = n_hit, .patch_values = values },
+               back = { 0 };
+    wm_coder_t *coder = wm_coder_new ();
+    wm_error_t error;
+    size_t bytes;
+    assert_int_equal (wm_batch_reserve (&batch, NULL), WM_OK);
+    const size_t raw = (size_t) wm_batch_raw_bytes (&batch), bound = wm_batch_encode_bound (&batch);
+    for (size_t i = 0; i < raw / 4; i++)
+        batch.patch[i] = is_noise ? (float) random () / (float) RAND_MAX : 1;
+    uint8_t *frame = malloc (bound);
+    assert_int_equal (wm_batch_encode (&batch, coder, frame, bound, &bytes, &error), WM_OK);
+    assert_int_equal (wm_batch_decode (&back, coder, frame, bytes, &error), WM_OK);
+    assert_memory_equal (batch.patch, back.patch, raw);
+    free (frame);
+    wm_coder_destroy (&coder);
+    wm_batch_clear (&batch);
+    wm_batch_clear (&back);
+    return bytes - 40;
+}
+
+/* Noise is copied, in whole blocks, with one value more, and many; the rest is compressed.  */
+static void noise_is_not_compressed (void **state)
+{
+    (void) state;
+    const uint32_t block = 128u << 10 >> 2;
+    assert_int_equal (packed_patches (1, block, true), 4 * block + 13 + 3);
+    assert_int_equal (packed_patches (2, block, true), 8 * block + 13 + 6);
+    assert_int_equal (packed_patches (1, block + 1, true), 4 * block + 4 + 13 + 6);
+    assert_int_equal (packed_patches (6, 150528, true), 6 * 602112 + 13 + 3 * 28);
+    assert_true (packed_patches (6, 150528, false) < 602112);
+    assert_true (packed_patches (1, 100, false) < 100);
+}
+
 static void limits_hold (void **state)
 {
     (void) state;
@@ -327,6 +363,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (a_plane_survives_the_wire),
         cmocka_unit_test (patches_survive_the_wire),
+        cmocka_unit_test (noise_is_not_compressed),
         cmocka_unit_test (a_stack_survives_the_wire),
         cmocka_unit_test (broken_stacks_are_refused),
         cmocka_unit_test (limits_hold),
