@@ -213,6 +213,20 @@ static wm_fault_t score_patches (wm_sparse_t *self, const wm_batch_t *batch, flo
     return fault;
 }
 
+/* Leaves of the image the rows that cells read: a batch may be few hits of a large plane.  */
+static void crop (wm_sparse_t *self)
+{
+    uint32_t first = UINT32_MAX, last = 0;
+    for (uint32_t i = 0; i < self->n_cell; i++) {
+        first = self->cell[i].row < first ? self->cell[i].row : first;
+        last = self->cell[i].row > last ? self->cell[i].row : last;
+    }
+    self->image += (size_t) first * self->n_col * self->net.channel;
+    self->n_row = last - first + self->net.height;
+    for (uint32_t i = 0; i < self->n_cell; i++)
+        self->cell[i].row -= first;
+}
+
 /* Hits whose patch is a window of image m of the loaded plane.  */
 static wm_fault_t score_image (wm_sparse_t *self, const wm_batch_t *batch, uint32_t m,
                                float *scores, wm_error_t *error)
@@ -226,6 +240,7 @@ static wm_fault_t score_image (wm_sparse_t *self, const wm_batch_t *batch, uint3
     }
     if (self->n_cell == 0)
         return WM_OK;
+    crop (self);
     wm_fault_t fault = run_cells (self, error);
     if (!fault)
         deliver (self, batch->n_hit, scores);
