@@ -58,7 +58,8 @@ static const wm_option_t option_table[] = {
     {.name = "workers", .value = "N", .fallback = "1", .least = 1, .most = WM_BENCH_WORKERS_MAX,
      .help = "with --bench: so many engines side by side, each of --threads"},
 
-    {.name = "engine", .value = WM_ENGINE_NAMES, .one_of = true, .fallback = "auto",
+    {.name = "engine", .value = WM_ENGINE_NAMES, .one_of = true, .path = WM_PATH_READ,
+     .fallback = "auto",
      .task = "engine", .help = "what computes the scores"},
     {.name = "device", .value = "NAME", .fallback = "auto",
      .help = "auto, cpu (declines a GPU), cuda, cuda:N, opencl or opencl:N: chooses the engine by "

@@ -22,6 +22,7 @@ typedef struct {
     void *(*open) (const wm_model_t *model, const wm_spec_t *spec, const wm_device_config_t *config,
                    char signature[64], wm_error_t *error);
     void (*close) (void *engine);
+    /* WM_EPEER: a plug-in broke its contract, and none of its answers can be trusted.  */
     wm_fault_t (*score) (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
                          _Atomic uint64_t *progress, wm_error_t *error);
     /* Of an engine that gathers batches, else NULL: the hits that fill it, and the call.  */
@@ -64,7 +65,8 @@ typedef struct {
     void (*probe_close) (void *probe); /* NULL-safe */
 } wm_backend_t;
 
-extern const wm_backend_t wm_backend_reference, wm_backend_sparse, wm_backend_opencl;
+extern const wm_backend_t wm_backend_reference, wm_backend_sparse, wm_backend_opencl,
+    wm_backend_plugin;
 /* Each in a shared object of its own, which exports them: wm_openvino.so, wm_onnxruntime.so,
    wm_cuda.so.  */
 extern const wm_backend_t wm_backend_openvino, wm_backend_onnxruntime, wm_backend_cuda,

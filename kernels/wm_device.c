@@ -70,6 +70,21 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
                   exact->name);
         return NULL;
     }
+    const wm_model_plugin_t *plugin = wm_model_plugin (model);
+    if (plugin && !wm_device_is_plugin (name)) {
+        wm_fault (error, WM_EHOST,
+                  "the campaign's engine is the plug-in %s %s: give its file on this machine, of "
+                  "SHA-256 %s, by --engine ./FILE.so; it comes over no network",
+                  plugin->name, plugin->version, plugin->sha256);
+        return NULL;
+    }
+    if (wm_device_is_plugin (name) && !plugin) {
+        wm_fault (error, WM_EBATCH,
+                  "--engine %.200s: a plug-in, but the campaign was begun without one: leave out "
+                  "--engine",
+                  name);
+        return NULL;
+    }
     if (*engine->name && (family || engine->any_model))
         return engine;
     wm_device_engine_names (names);
@@ -657,7 +672,8 @@ static bool is_same (const float *a, const float *b, size_t n)
 static wm_fault_t test_known (wm_device_t *self, const float *inputs, const float *want,
                               uint32_t count, float *scores, wm_error_t *error)
 {
-    const double limit = wm_device_limit (self->model, self->signature),
+    const bool plugin = wm_model_plugin (self->model) != NULL; /* it promises the same bits */
+    const double limit = plugin ? 0 : wm_device_limit (self->model, self->signature),
                  tolerance =
                      is_strict (self->signature) ? limit : fmax (0.05, 10 * self->max_error);
     const bool shared = self->fast && wm_model_kind (self->model) != WM_MODEL_FAMILY;
@@ -738,7 +754,7 @@ static wm_fault_t test_grouping (wm_device_t *self, float *probe, float *scores,
         fault = score_patches (self, probe + n_value, PROBES - 1, again + n_output, error);
     for (uint32_t i = 0; !fault && i < PROBES; i++)
         if (!is_same (again + i * n_output, scores + i * n_output, n_output))
-            fault = wm_fault (error, WM_EHOST,
+            fault = wm_fault (error, wm_model_plugin (self->model) ? WM_EPEER : WM_EHOST,
                               "self-test of %s failed: test patch %u has other scores in another "
                               "group of patches",
                               self->signature, i);

@@ -32,7 +32,8 @@
 
 /* What is known of an engine before it is opened.  */
 typedef struct {
-    const char *name; /* of --engine; its signatures begin with it, but cudnn's with "cuda" */
+    const char *name; /* of --engine; its signatures begin with it, but cudnn's with "cuda";
+                         "plugin" of a file */
     bool is_gpu;      /* computes on a GPU, else on the CPU */
     bool gathers;     /* may gain by several batches in one call (wm_device_fill) */
     bool is_exact;    /* its bits are those of strict fp32 on the CPU, and so is its signature */
@@ -61,6 +62,13 @@ const wm_engine_t *wm_device_engine_of_signature (const char *signature);
 
 /* The names of all engines for option tables; a test compares them with the rows.  */
 #define WM_ENGINE_NAMES "auto|sparse|openvino|onnxruntime|cuda|cudnn|opencl|reference"
+
+/* Whether --engine names a file, a plug-in (gpuworker/wiremill_engine.h), and no engine of ours.
+ */
+static inline bool wm_device_is_plugin (const char *engine)
+{
+    return strpbrk (engine, "./") != NULL;
+}
 
 /* Writes them as a sentence for messages: "auto, sparse, ... and reference".  */
 void wm_device_engine_names (char names[160]);
@@ -92,7 +100,7 @@ bool wm_device_is_here (const char *engine, wm_error_t *error);
 typedef struct wm_device_t wm_device_t;
 
 typedef struct {
-    const char *engine;         /* a name of the table, or "auto" */
+    const char *engine;         /* a name of the table, a plug-in's file, or "auto" */
     const char *precision;      /* "fp32", "split", "fast" */
     const char *isa;            /* instruction set of the sparse engine, "avx2", or one and an
                                    arithmetic, "amx/bf16"; NULL or "": by rule (wm_device_rule) */

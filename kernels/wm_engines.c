@@ -65,6 +65,7 @@ static const row_t rows[] = {
     { { .name = "opencl", .is_gpu = true, .is_exact = true, ERRORS },
       .backend = &wm_backend_opencl },
     { { .name = "reference", ERRORS }, .backend = &wm_backend_reference },
+    { { .name = "plugin", .any_model = true, ERRORS }, .backend = &wm_backend_plugin },
 };
 #define LIBRARY "libwiremill.so"
 #define ROWS (sizeof rows / sizeof *rows)
@@ -73,6 +74,8 @@ static const wm_engine_t unknown = { .name = "", ERRORS };
 
 const wm_engine_t *wm_device_engine (const char *name)
 {
+    if (wm_device_is_plugin (name))
+        name = "plugin";
     for (size_t i = 0; i < ROWS; i++)
         if (strcmp (rows[i].engine.name, name) == 0)
             return &rows[i].engine;
@@ -122,8 +125,9 @@ const wm_engine_t *wm_device_engine_of_signature (const char *signature)
 void wm_device_engine_names (char names[160])
 {
     size_t n = (size_t) snprintf (names, 160, "auto");
-    for (size_t i = 0; i < ROWS; i++)
-        n += (size_t) snprintf (names + n, 160 - n, "%s%s", i + 1 < ROWS ? ", " : " and ",
+    const size_t named = ROWS - 1; /* all but a plug-in, which is the last */
+    for (size_t i = 0; i < named; i++)
+        n += (size_t) snprintf (names + n, 160 - n, "%s%s", i + 1 < named ? ", " : " and ",
                                 rows[i].engine.name);
 }
 

@@ -5,6 +5,7 @@
    reports the result. If it is killed at any moment, the same command continues. With --broker, or
    as `produce`, it starts a producer only, and a farm does the work.  */
 
+#include "kernels/plugin/wm_plugin.h"
 #include "kernels/wm_device.h"
 #include "ops/ask/wm_account.h"
 #include "ops/ask/wm_arithmetic.h"
@@ -57,6 +58,7 @@ static const wm_option_t options[] = {
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker (default: the CPUs it may use / workers, see wiremill doctor)"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
+     .path = WM_PATH_READ,
      .fallback = "auto",
      .help = "auto: a GPU that passes its self-test, else sparse where the model is of its "
              "family, else openvino"},
@@ -672,7 +674,10 @@ static void choose_workers (run_t *self, char threads[16])
         unsetenv ("WM_CPU_LIMIT");
     self->crew.n_worker = (int) n;
     self->crew.threads = threads;
-    self->crew.engine = wm_args_text (self->args, "engine");
+    const char *engine = wm_args_text (self->args, "engine"),
+               *model = wm_args_text (self->args, "model");
+    const bool follows = strcmp (engine, "auto") == 0 && model && wm_plugin_is (model);
+    self->crew.engine = follows ? model : engine; /* --model ./x.so names a plug-in, too */
     self->crew.device = wm_args_text (self->args, "device");
     self->crew.mixed = wm_args_given (self->args, "mixed");
     self->crew.check_share = wm_args_text (self->args, "check-share");
@@ -704,6 +709,17 @@ static const char *store_of (const wm_args_t *args, const char *broker, const wm
     return url;
 }
 
+static wm_choices_t choices_of (const wm_args_t *args, bool for_clients)
+{
+    wm_choices_t choices = wm_setup_choices (args);
+    if (wm_device_is_plugin (wm_args_text (args, "engine")))
+        choices.plugin = wm_args_text (args, "engine");
+    choices.for_clients = for_clients;
+    if (for_clients && !choices.campaign)
+        choices.campaign = WM_CLIENTS_FOLDER;
+    return choices;
+}
+
 /* `broker`: of a farm, else NULL.  */
 static int campaign (const wm_args_t *args, const char *verb, const char *broker)
 {
@@ -729,10 +745,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     if (!fault && !run.for_clients && !wm_args_given (args, "files-from-command"))
         fault = wm_setup_inputs (&run.inputs, args, 0, &error);
     if (!fault && !broker) {
-        choices = wm_setup_choices (args);
-        choices.for_clients = run.for_clients;
-        if (run.for_clients && !choices.campaign)
-            choices.campaign = WM_CLIENTS_FOLDER;
+        choices = choices_of (args, run.for_clients);
         fault = wm_setup (&setup, &choices, &error);
         if (!fault)
             fault = check_memory (&run, &error); /* now that the model is known */
@@ -814,7 +827,8 @@ static int run_main (const wm_args_t *args)
             return wm_complain ("run", &error);
         broker = endpoint;
     }
-    if (!broker && !wm_args_text (args, "model"))
+    if (!broker && !wm_args_text (args, "model") &&
+        !wm_device_is_plugin (wm_args_text (args, "engine")))
         return wm_args_refuse (args, "--model FILE is missing");
     if (!broker && !clients && !wm_args_text (args, "output"))
         return wm_args_refuse (args, "--output DIR is missing");

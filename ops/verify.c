@@ -51,6 +51,7 @@ static const wm_option_t options[] = {
     {.name = "seed", .value = "N", .least = 0, .most = 1L << 62,
      .help = "the same seed chooses the same hits (default: others each time)"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
+     .path = WM_PATH_READ,
      .fallback = "auto", .task = "how",
      .help = "the engine that scores again, in fp32; auto: reference, else onnxruntime, else "
              "openvino"},

@@ -42,6 +42,7 @@ static const wm_option_t options[] = {
     {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "or the campaign's folder, or that of its output, if this machine shares it"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
+     .path = WM_PATH_READ,
      .fallback = "auto", .task = "how",
      .help = "auto: a GPU that passes its self-test, else sparse where the model is of its "
              "family, else openvino"},

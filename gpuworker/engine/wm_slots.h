@@ -82,7 +82,7 @@ typedef enum {
 typedef struct {
     /* written by the worker, before the process starts */
     pid_t worker;
-    char engine[16], precision[8];
+    char engine[PATH_MAX], precision[8]; /* engine: also a plug-in's file */
     double max_error;     /* of split and fast */
     char trial[PATH_MAX]; /* file with a TRIAL's payload (wire.abnf), of has_trial; "": fp32 */
     int32_t threads, pin, keeps_infinite;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SIGNATURE_BYTES 257
 
@@ -18,6 +19,7 @@ typedef struct {
     wm_model_t *model;
     wm_device_t *device;
     wm_coder_t *coder;
+    FILE *report; /* standard output, to which a plug-in must not print */
     wm_batch_t batch;
     uint8_t *frame;
     size_t frame_bytes;
@@ -78,7 +80,7 @@ static wm_fault_t start (verify_t *self, const char *engine, int threads, const 
     if (!self->frame || !self->row || !self->by || !self->status || !self->stored || !self->again)
         return wm_fault (error, WM_EHOST, "no memory to compare");
     self->limit = wm_device_limit (self->model, "");
-    printf ("engine %s\n", wm_device_signature (self->device));
+    fprintf (self->report, "engine %s\n", wm_device_signature (self->device));
     return WM_OK;
 }
 
@@ -136,10 +138,10 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
         double difference = compare (self, stored, again, &k);
         self->largest = fmax (self->largest, difference);
         if (difference > most && self->n_bad++ < WM_VERIFY_BAD_MAX)
-            printf ("bad %s %llu %u %.9g %.9g %s\n", from, (unsigned long long) self->row[i], k,
-                    (double) stored[k], (double) again[k],
-                    self->by[i] < self->n_same + self->n_other ? self->signature[self->by[i]]
-                                                               : "?");
+            fprintf (self->report, "bad %s %llu %u %.9g %.9g %s\n", from,
+                     (unsigned long long) self->row[i], k, (double) stored[k], (double) again[k],
+                     self->by[i] < self->n_same + self->n_other ? self->signature[self->by[i]]
+                                                                : "?");
     }
     self->n_hit += n_hit;
     return fault;
@@ -201,9 +203,10 @@ static void print_end (const verify_t *self)
     const char *from;
     const double most = allowed (self, &from);
     for (unsigned i = 0; i < self->n_same + self->n_other; i++)
-        printf ("scored %s\n", self->signature[i]);
-    printf ("tolerance %g %s\nby %u %u\ndone %llu %llu %.9g %llu %u\n", most, from, self->n_same,
-            self->n_other, self->n_hit, self->n_bad, self->largest, self->n_scored, self->n_file);
+        fprintf (self->report, "scored %s\n", self->signature[i]);
+    fprintf (self->report, "tolerance %g %s\nby %u %u\ndone %llu %llu %.9g %llu %u\n", most, from,
+             self->n_same, self->n_other, self->n_hit, self->n_bad, self->largest, self->n_scored,
+             self->n_file);
 }
 
 int wm_verify_run (const char *engine, int threads, const char *cache, double tolerance)
@@ -211,6 +214,9 @@ int wm_verify_run (const char *engine, int threads, const char *cache, double to
     static verify_t self;
     wm_error_t error = { 0 };
     self.tolerance = tolerance;
+    self.report = fdopen (dup (STDOUT_FILENO), "w");
+    if (!self.report || dup2 (STDERR_FILENO, STDOUT_FILENO) < 0)
+        return WM_EXIT_FAILURE;
     wm_fault_t fault = read_head (&self, &error), first = fault;
     if (!fault)
         fault = first = start (&self, engine, threads, cache, &error);
@@ -220,6 +226,7 @@ int wm_verify_run (const char *engine, int threads, const char *cache, double to
         print_end (&self);
     else
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
+    fclose (self.report);
     wm_device_destroy (&self.device);
     wm_model_destroy (&self.model);
     wm_coder_destroy (&self.coder);

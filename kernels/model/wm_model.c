@@ -4,6 +4,8 @@
 
      header_t | conv weights, biases | dense weights, biases | known inputs, scores | original file
 
+   A plug-in's original begins with a wm_model_plugin_t.
+
    The digest in the header is the XXH3-128 of everything behind it, so that a flipped bit anywhere
    is found first. The content is checked as well, because the file may be hostile. Reader and
    writer run the same check.  */
@@ -64,6 +66,7 @@ typedef struct {
 static_assert (sizeof (wm_port_t) == 160 && sizeof (wm_judged_t) == 48, "part of the file");
 static_assert (sizeof (conv_t) == 40 && sizeof (dense_t) == 40, "part of the file");
 static_assert (sizeof (header_t) == 7392, "part of the file");
+static_assert (sizeof (wm_model_plugin_t) == 3 * ALIGN, "no gap behind it");
 #define DIGEST_FROM (offsetof (header_t, digest) + 16)
 static_assert (DIGEST_FROM == WM_MODEL_HEAD_BYTES, "the head ends with the digest");
 
@@ -217,14 +220,14 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
     if (!broken)
         broken = check_ports (
             self->output, self->n_output, ragged,
-            ragged                           ? WM_RAGGED_VALUES_MAX
-            : self->kind == WM_MODEL_GENERAL ? WM_ANSWER_VALUES_MAX
-                                             : WM_OUTPUTS_MAX,
+            ragged                          ? WM_RAGGED_VALUES_MAX
+            : self->kind != WM_MODEL_FAMILY ? WM_ANSWER_VALUES_MAX
+                                            : WM_OUTPUTS_MAX,
             n_output);
     if (broken)
         return broken;
     if ((ragged || exact_port (self)) && self->kind != WM_MODEL_GENERAL)
-        return "a free dimension or another type in the family";
+        return "a free dimension or another type, in the family or of a plug-in";
     if (!memchr (self->why, 0, sizeof self->why))
         return "its reason";
     if (self->n_known && !ragged &&
@@ -237,7 +240,7 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
             self->original_bytes ? "an original beside its network" : check_convs (self, &flat);
         return broken ? broken : check_denses (self, flat, *n_output);
     }
-    if (self->kind != WM_MODEL_GENERAL)
+    if (self->kind != WM_MODEL_GENERAL && self->kind != WM_MODEL_PLUGIN)
         return "kind of model";
     if (self->judged.judgement >= WM_JUDGEMENTS || self->judged.lacked > 1 ||
         !(self->judged.off >= 0) || !memchr (self->judged.judge, 0, sizeof self->judged.judge))
@@ -245,9 +248,28 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
     uint64_t end;
     if (!self->original_bytes || self->original < sizeof *self || self->original % ALIGN ||
         __builtin_add_overflow (self->original, self->original_bytes, &end) ||
-        end > self->file_bytes)
+        end > self->file_bytes ||
+        (self->kind == WM_MODEL_PLUGIN && self->original_bytes < sizeof (wm_model_plugin_t)))
         return "original outside the file";
     return NULL;
+}
+
+static bool is_printable (const char *text, size_t bytes)
+{
+    const size_t n = strnlen (text, bytes);
+    for (size_t i = 0; i < n; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    return n < bytes;
+}
+
+static broken_t check_plugin (const wm_model_plugin_t *self)
+{
+    return strspn (self->sha256, "0123456789abcdef") == 64 && !self->sha256[64] &&
+                   is_printable (self->name, sizeof self->name) &&
+                   is_printable (self->version, sizeof self->version)
+               ? NULL
+               : "the facts of its plug-in";
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -360,6 +382,8 @@ static wm_fault_t check_file (wm_model_t *self, const char *path, wm_error_t *er
         if (!broken)
             broken = check_rows (self, h->known_scores, h->output, h->n_output);
     }
+    if (!broken && wm_model_plugin (self))
+        broken = check_plugin (wm_model_plugin (self));
     if (broken)
         return wm_fault (error, WM_EBATCH, "%s: not a sound model: %s", path, broken);
     return WM_OK;
@@ -453,6 +477,12 @@ void wm_model_judged_by (const wm_model_t *self, char text[WM_MODEL_JUDGED_BYTES
     const wm_judged_t *judged = &self->header->judged;
     char differing[WM_MODEL_JUDGED_BYTES];
     const bool family = self->header->kind == WM_MODEL_FAMILY;
+    const wm_model_plugin_t *plugin = wm_model_plugin (self);
+    if (plugin) {
+        snprintf (text, WM_MODEL_JUDGED_BYTES, "none: the plug-in %s %s scores it, SHA-256 %s",
+                  plugin->name, plugin->version, plugin->sha256);
+        return;
+    }
     if (judged->judgement != WM_JUDGED_TAKEN && judged->judgement != WM_JUDGED_OTHER) {
         snprintf (text, WM_MODEL_JUDGED_BYTES, "%s",
                   family                                 ? ""
@@ -470,9 +500,15 @@ void wm_model_judged_by (const wm_model_t *self, char text[WM_MODEL_JUDGED_BYTES
 
 const char *wm_model_scorer (const wm_model_t *self)
 {
-    if (self->header->kind == WM_MODEL_FAMILY)
-        return "sparse";
+    if (self->header->kind != WM_MODEL_GENERAL)
+        return self->header->kind == WM_MODEL_FAMILY ? "sparse" : "plugin";
     return self->header->judged.judgement >= WM_JUDGED_OTHER ? "onnxruntime" : "openvino";
+}
+
+const wm_model_plugin_t *wm_model_plugin (const wm_model_t *self)
+{
+    const uint8_t *original = (const uint8_t *) self->header + self->header->original;
+    return self->header->kind == WM_MODEL_PLUGIN ? (const void *) original : NULL;
 }
 
 uint32_t wm_model_n_input (const wm_model_t *self)
@@ -561,8 +597,9 @@ uint64_t wm_model_madds (const wm_model_t *self)
 
 const void *wm_model_original (const wm_model_t *self, size_t *bytes)
 {
-    *bytes = self->header->original_bytes;
-    return *bytes ? (const uint8_t *) self->header + self->header->original : NULL;
+    const size_t facts = wm_model_plugin (self) ? sizeof (wm_model_plugin_t) : 0;
+    *bytes = self->header->original_bytes - facts;
+    return *bytes ? (const uint8_t *) self->header + self->header->original + facts : NULL;
 }
 
 uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const float **scores)
@@ -667,9 +704,14 @@ wm_fault_t wm_model_write (const char *path, const wm_model_parts_t *parts, wm_e
         place_net (&layout, &h, parts->net);
     if (parts->n_known)
         place_known (&layout, &h, parts);
+    if (parts->plugin) {
+        h.original_bytes = sizeof *parts->plugin;
+        h.original = place (&layout, parts->plugin, sizeof *parts->plugin);
+    }
     if (parts->original_bytes) {
-        h.original_bytes = parts->original_bytes;
-        h.original = place (&layout, parts->original, parts->original_bytes);
+        const uint64_t at = place (&layout, parts->original, parts->original_bytes);
+        h.original = parts->plugin ? h.original : at;
+        h.original_bytes += parts->original_bytes;
     }
     h.file_bytes = layout.offset;
 

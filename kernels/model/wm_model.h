@@ -2,7 +2,8 @@
 
    A .wmm holds a header, known answers, and either the network of the EmTrkMichelId family as a
    graph of ours (convolutions, then a tree of dense layers) or the original file for the engines of
-   any model. `wiremill import` makes it (kernels/import/wm_import.h); workers only map it.
+   any model, or the facts of a plug-in and the file that it takes (kernels/plugin/wm_plugin.h).
+   `wiremill import` makes it (kernels/import/wm_import.h); workers only map it.
    A model's identity is the SHA-256 of the file it was imported from, and of the data that this
    keeps in files beside it.
    wm_model_open checks everything that a .wmm states. Pointers into it live as long as the
@@ -102,7 +103,16 @@ static inline bool wm_type_is_real (int type)
     return type == 0 || type == 1 || type == 10 || type == 11 || type == 16;
 }
 
-typedef enum { WM_MODEL_FAMILY = 1, WM_MODEL_GENERAL = 2 } wm_model_kind_t;
+typedef enum { WM_MODEL_FAMILY = 1, WM_MODEL_GENERAL = 2, WM_MODEL_PLUGIN = 3 } wm_model_kind_t;
+
+/* Which plug-in scores a model of that kind (gpuworker/wiremill_engine.h). The plug-in itself is
+   not in the model: each machine has a file of this SHA-256.  */
+typedef struct {
+    char sha256[65];            /* of the shared object, hex */
+    char name[32], version[32]; /* printable ASCII */
+    uint8_t zero[59];           /* a file of its own begins on a 64-byte boundary */
+    uint32_t flags;             /* of its description */
+} wm_model_plugin_t;
 
 /* Who judged a general model when it was imported, and so which engine "auto" takes for it.  */
 typedef enum {
@@ -136,7 +146,8 @@ const char *wm_model_why (const wm_model_t *self);    /* which engine and why, o
 /* Of a general model; of the family all zero.  */
 const wm_judged_t *wm_model_judged (const wm_model_t *self);
 
-/* Fills in which engine judged it, a line for outputs: "none", "onnxruntime-1.32.0", or after that,
+/* Fills in which engine judged it, a line for outputs: "none", of a plug-in with its SHA-256,
+   "onnxruntime-1.32.0", or after that,
    if OpenVINO computes something else, the engine that scores it and the first node that differs.
    "": a model of the family.  */
 #define WM_MODEL_JUDGED_BYTES 256u
@@ -146,9 +157,12 @@ void wm_model_judged_by (const wm_model_t *self, char text[WM_MODEL_JUDGED_BYTES
    does not compute as ONNX Runtime does.  */
 void wm_model_differing (const wm_model_t *self, char text[WM_MODEL_JUDGED_BYTES]);
 
-/* Returns the engine that scores a model where no other is asked for: "sparse", "openvino" or
-   "onnxruntime".  */
+/* Returns the engine that scores a model where no other is asked for: "sparse", "openvino",
+   "onnxruntime" or "plugin".  */
 const char *wm_model_scorer (const wm_model_t *self);
+
+/* Returns the plug-in that scores the model; NULL: none does.  */
+const wm_model_plugin_t *wm_model_plugin (const wm_model_t *self);
 
 /* How the .wmm begins: with its size, and the digest of all that follows.  */
 #define WM_MODEL_HEAD_BYTES 40
@@ -195,7 +209,7 @@ uint64_t wm_model_madds (const wm_model_t *self);
 bool wm_model_cache (const wm_model_t *self, char *path, size_t bytes);
 
 /* Returns the file given to import. A family model keeps only its graph: NULL and *bytes = 0
-   (wm_onnx_write makes an equivalent file).  */
+   (wm_onnx_write makes an equivalent file), a plug-in may take none: likewise.  */
 const void *wm_model_original (const wm_model_t *self, size_t *bytes);
 
 /* Returns n, the number of known answers: inputs (n, n_value) and their scores (n, n_output),
@@ -203,7 +217,8 @@ const void *wm_model_original (const wm_model_t *self, size_t *bytes);
    the other. 0: there are none.  */
 uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const float **scores);
 
-/* The content of a .wmm. `net` for the family, `original` for general models, the other NULL.  */
+/* The content of a .wmm. `net` for the family, `original` for general models, `plugin` and perhaps
+   `original` for plug-ins; the others NULL.  */
 typedef struct {
     wm_model_kind_t kind;
     uint8_t sha256[32];
@@ -211,6 +226,7 @@ typedef struct {
     uint32_t n_input, n_output;
     const wm_port_t *input, *output;
     const wm_net_t *net;
+    const wm_model_plugin_t *plugin;
     const void *original;
     size_t original_bytes;
     uint64_t madds; /* of a general model; 0: not known */

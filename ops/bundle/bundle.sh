@@ -76,7 +76,7 @@ library=$installed/lib/libwiremill.so.1 sdk=$to/sdk
 mkdir -p "$sdk/lib/wiremill" "$sdk/lib/pkgconfig" "$sdk/include"
 strip --strip-unneeded -o "$sdk/lib/libwiremill.so.1" "$library"
 ln -s libwiremill.so.1 "$sdk/lib/libwiremill.so"
-cp "$installed/include/wiremill.h" "$sdk/include"
+cp "$installed/include"/wiremill*.h "$sdk/include"
 # shellcheck disable=SC2016 # pkg-config knows the variable
 sed 's|^prefix=.*|prefix=${pcfiledir}/../..|' "$installed/lib/pkgconfig/wiremill.pc" >"$sdk/lib/pkgconfig/wiremill.pc"
 for name in $(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do

@@ -29,7 +29,7 @@ install: install-lib install-doc install-units install-data install-manual
 .PHONY: doc install-lib install-doc install-units install-data install-manual uninstall
 install-lib: $(B)/lib/libwiremill.so
 	install -d $(TO)/include $(TO)/lib/pkgconfig
-	install -m 644 ops/lib/wiremill.h $(TO)/include
+	install -m 644 ops/lib/wiremill.h gpuworker/wiremill_engine.h $(TO)/include
 	install $(B)/lib/libwiremill.so.1 $(TO)/lib
 	ln -sfn libwiremill.so.1 $(TO)/lib/libwiremill.so
 	sed 's|@PREFIX@|$(subst $(blank),\\ ,$(PREFIX))|; s|@VERSION@|$(VERSION)|' ops/lib/wiremill.pc \
@@ -67,7 +67,7 @@ uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(addprefix $(TO)/lib/,wm_cuda.so $(foreach e,openvino onnxruntime,wm_$e.so \
 	    $(LIBRARIES_$e:%=$e/%)))
 	rm -f $(addprefix $(TO)/,lib/libwiremill.so lib/libwiremill.so.1 lib/pkgconfig/wiremill.pc \
-	    include/wiremill.h)
+	    include/wiremill.h include/wiremill_engine.h)
 	rm -f $(addprefix $(TO)/$(UNITDIR)/,$(UNITS)) $(addprefix $(TO)/$(DATADIR)/,$(notdir \
 	    $(DATA)))
 	rm -f $(TO)/$(MANDIR)/wiremill.1 $(TO)/$(MANDIR)/wiremill-*.1

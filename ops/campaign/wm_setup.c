@@ -4,6 +4,7 @@
 #include "kernels/import/wm_import.h"
 #include "kernels/model/wm_model.h"
 #include "kernels/patch/wm_spec.h"
+#include "kernels/plugin/wm_plugin.h"
 #include "kernels/wm_device.h"
 #include "ops/campaign/wm_import_cache.h"
 #include "ops/campaign/wm_setup_private.h"
@@ -200,6 +201,22 @@ static wm_fault_t take_ready (wm_setup_t *self, const char *path, wm_model_t **m
     return *model ? WM_OK : error->fault;
 }
 
+/* Opens the model that a plug-in is, with the file that it takes. It is made again by each command,
+   unless the campaign has it: a plug-in is small, and may be at work still.  */
+static wm_fault_t take_plugin (wm_setup_t *self, const char *path, const char *data,
+                               wm_model_t **model, wm_error_t *error)
+{
+    wm_fault_t fault = wm_plugin_identify (path, data, self->pins.model, error);
+    if (!fault)
+        fault = name_wmm (self, error);
+    if (fault || (*model = open_sound (self->wmm, self->pins.model)))
+        return fault;
+    fault = wm_plugin_import (path, data, self->wmm, self->why, error);
+    if (!fault && !(*model = wm_model_open (self->wmm, error)))
+        fault = error->fault;
+    return fault;
+}
+
 /* "3x32x32", of several inputs "1x48x48+4"; "" where it is too long for a message.  */
 static void print_shape (const wm_model_t *model, char text[WM_SETUP_SHAPE_BYTES])
 {
@@ -225,15 +242,21 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
                                 wm_error_t *error)
 {
     wm_import_cache_t kept;
-    const char *path = choices->model;
-    wm_fault_t fault = wm_setup_model (path, error);
+    const char *path = choices->model ? choices->model : choices->plugin, *data = NULL;
+    wm_fault_t fault = choices->plugin && choices->model ? WM_OK : wm_setup_model (path, error);
     if (fault)
         return fault;
-    const bool ready = ends_with (path, ".wmm");
+    const char *plugin = choices->plugin;
+    if (plugin)
+        data = choices->model;
+    else if (wm_plugin_is (path))
+        plugin = path;
+    const bool ready = plugin || ends_with (path, ".wmm");
     if (!ready)
         wm_import_cache_init (&kept);
-    fault = ready ? take_ready (self, path, opened, error)
-                  : take_original (self, &kept, path, choices, opened, error);
+    fault = plugin  ? take_plugin (self, plugin, data, opened, error)
+            : ready ? take_ready (self, path, opened, error)
+                    : take_original (self, &kept, path, choices, opened, error);
     if (fault)
         return fault;
     const wm_model_t *model = *opened;

@@ -46,6 +46,7 @@ typedef struct {
 
 typedef struct {
     const char *model, *output, *precision;
+    const char *plugin; /* scores; model: the file that it takes, NULL: none. NULL: --model */
     const char *campaign, *spec, *max_error, *group; /* NULL: not chosen */
     const char *planes, *channels, *hit_time;        /* NULL: none, likewise */
     const char *hit_offset, *pedestal, *layout;

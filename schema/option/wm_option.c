@@ -184,7 +184,8 @@ static wm_fault_t check_path (const wm_option_t *option, const char *value, wm_e
     if (wm_url_local (name, path))
         return wm_fault (error, WM_EUSAGE, "%.*s%.200s is local: give %.200s", (int) (name - value),
                          value, name, path);
-    if (!*name || strcmp (name, "-") == 0 || wm_kind_is_url (name) || strchr (name, '{'))
+    if (!*name || strcmp (name, "-") == 0 || wm_kind_is_url (name) || strchr (name, '{') ||
+        (option->one_of && !strpbrk (name, "./")))
         return WM_OK;
     const char *is = option->text ? wm_kind_name (wm_kind_of (name)) : NULL;
     if (is)
@@ -507,7 +508,8 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
     wm_error_t error;
     if (check_path (option, value, &error))
         return refuse (verb, "--%s %s", option->name, error.text);
-    if (option->one_of && !is_one_of (option->value, value))
+    const bool is_file = option->path && strpbrk (value, "./");
+    if (option->one_of && !is_file && !is_one_of (option->value, value))
         return refuse (verb, "--%s takes %s, not '%s'", option->name, option->value, value);
     if (strstr (option->value, "ENDPOINT"))
         return check_endpoint (verb, option, value);

@@ -42,7 +42,8 @@ typedef struct {
     bool is_above;     /* ... and real_least itself is refused */
                        /* `value` is "TIME": a duration (wm_duration.h), at least real_least */
     const char *was;   /* names of earlier releases ("engine|e"): refused, with the new one */
-    bool one_of;       /* `value` lists all that are allowed ("fp32|fast") */
+    bool one_of;       /* `value` lists all that are allowed ("fp32|fast"); with path a file, too,
+                          whose name has a '.' or a '/' */
     bool is_needed;    /* the command is refused without it */
     bool may_be_empty; /* "" is a value, else it is refused */
     wm_path_use_t path;

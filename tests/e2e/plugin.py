@@ -1,0 +1,78 @@
+"""plugin.py - rows for plug-ins (tests/e2e/plugin.t), and what their answers must be, computed by NumPy.
+
+    plugin.py make FOLDER                  waveforms.npy, pulses.npy, rows.npy
+    plugin.py hits WAVEFORMS SCORES        the rule of ops/lib/examples/engine_hits.c
+    plugin.py sums ROWS SCORES [HELD...]   sum and largest of tests/lib/engine.c, and which rows are held
+"""
+
+import pathlib
+import sys
+
+import h5py
+import numpy as np
+
+THRESHOLD, HITS = 8, 4
+PULSE = np.array ([4, 10, 20, 30, 20, 10, 4], "f4")
+
+
+def make (folder):
+    random = np.random.default_rng (7)
+    waves = random.normal (0, 1, (600, 256)).astype ("f4")
+    for wave in waves:
+        wave += random.integers (0, 900)
+        for _ in range (random.integers (0, 7)):
+            at = random.integers (3, 252)
+            wave[at - 3 : at + 4] += PULSE * np.float32 (random.uniform (0.5, 3))
+    np.save (folder / "waveforms.npy", waves)
+    rows = random.normal (0, 1, (400, 8)).astype ("f4")
+    rows[[77, 300], 0] = 666
+    np.save (folder / "rows.npy", rows)
+    np.save (folder / "few.npy", rows[74:78])
+
+
+def columns (path):
+    with h5py.File (path) as file:
+        table = next (group for name, group in file.items () if "status" in group and name != "held")
+        labels = [s for s in file.attrs["specification"].decode ().splitlines () if s.startswith ("labels: ")]
+        names = labels[0][len ("labels: [") : -1].split (", ")
+        order = np.argsort (table["hit_id"][:])
+        scores = np.stack ([table[name][:][order] for name in names], 1)
+        return scores, table["status"][:][order]
+
+
+def hits_of (wave):
+    high = wave - np.float32 (np.median (wave))
+    above = np.concatenate (([False], high > THRESHOLD, [False])).astype (int)
+    begins, ends = np.flatnonzero (np.diff (above) == 1), np.flatnonzero (np.diff (above) == -1)
+    found = [(b + np.argmax (high[b:e]), high[b:e].max (), high[b:e].sum ()) for b, e in zip (begins, ends)]
+    answer = np.zeros (1 + 3 * HITS)
+    answer[0] = len (found)
+    answer[1 : 1 + 3 * min (HITS, len (found))] = np.ravel (found[:HITS])
+    return answer
+
+
+def hits (waves, scores):
+    wanted = np.stack ([hits_of (wave) for wave in np.load (waves)])
+    given, status = columns (scores)
+    assert not status.any () and given.shape == wanted.shape, given.shape
+    assert wanted[:, 0].sum () > 500 and wanted[:, 0].max () > HITS
+    np.testing.assert_array_equal (given[:, 0], wanted[:, 0])
+    np.testing.assert_allclose (given, wanted, rtol=1e-5)
+
+
+def sums (rows, scores, *held):
+    rows = np.load (rows)
+    given, status = columns (scores)
+    good = np.ones (len (rows), bool)
+    good[[int (i) for i in held]] = False
+    np.testing.assert_array_equal (status == 0, good)
+    wanted = np.stack ([rows.astype ("f8").sum (1), rows.max (1)], 1).astype ("f4")
+    np.testing.assert_allclose (given[good], wanted[good], rtol=1e-6, atol=1e-6)
+
+
+if __name__ == "__main__":
+    what, *rest = sys.argv[1:]
+    if what == "make":
+        make (pathlib.Path (rest[0]))
+    else:
+        {"hits": hits, "sums": sums}[what] (*rest)

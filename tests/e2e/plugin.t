@@ -1,0 +1,99 @@
+#!/bin/bash
+# plugin.t - campaigns by plug-ins, built against the installed header alone: the values are those that the test computes;
+# one that breaks its contract costs a row, a process or the campaign's start, and never a wrong row.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+export WM_TIME_SCALE=10
+build=${WM_BUILD:-build/release} place="$work/a place" python=build/venv/bin/python
+[ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+$python tests/e2e/plugin.py make "$work" || bail "no rows"
+check () { $python tests/e2e/plugin.py "$@"; }
+
+install () { make -s install-lib B="$build" SAN="$SAN" DESTDIR= PREFIX="$place" && [ "$(wc -l <"$place/include/wiremill_engine.h")" -le 120 ]; }
+ok "make install-lib installs the header, of 120 lines at most" install
+export PKG_CONFIG_PATH=$place/lib/pkgconfig
+plugin () # name, source, flags...: $work/name.so, by what pkg-config prints, in a folder of its own
+{
+    local flags source
+    flags=$(pkg-config --cflags wiremill) && eval "flags=($flags)" && source=$(realpath "$2") || return 1
+    mkdir -p "$work/alone" && (cd "$work/alone" && cc -O2 -Wall -Wextra -Werror -fPIC -shared -o "$work/$1.so" "$source" "${flags[@]}" "${@:3}")
+}
+ok "a plug-in is compiled against it as C99" plugin hits ops/lib/examples/engine_hits.c -std=c99 -Wpedantic -Wl,-z,defs
+ok "... and the one that misbehaves" plugin test tests/lib/engine.c -std=gnu11
+cpp ()
+{
+    echo '#include <wiremill_engine.h>
+const wiremill_engine_t wiremill_engine = { WIREMILL_ENGINE_VERSION, nullptr, nullptr, nullptr, nullptr };' >"$work/none.cc"
+    plugin none "$work/none.cc" -std=c++11 -Wpedantic && nm -D "$work/none.so" | grep -q ' wiremill_engine$'
+}
+ok "... as C++, and the symbol is exported" cpp
+
+run () # output, arguments...
+{
+    drop "$work/$1"
+    keep timeout 120 "$bin/wiremill" run --quiet --output "$work/$1" "${@:2}"
+}
+hits ()
+{
+    run hits --engine "$work/hits.so" --input "$work/waveforms.npy" --batch-hits 50 --workers 2 --threads 2 &&
+        check hits "$work/waveforms.npy" "$work/hits/waveforms.scores.h5"
+}
+ok "a rule finds the hits of waveforms, as NumPy finds them" hits
+signature ()
+{
+    local sha
+    sha=$(sha256sum <"$work/hits.so" | cut -c-32)
+    keep "$bin/wiremill" run --output "$work/hits" --engine "$work/hits.so" --input "$work/waveforms.npy" --batch-hits 50 &&
+        says "scored by +plugin/[a-z0-9-]+/fp32/$sha: 600" && keep "$bin/wiremill" show "$work/hits/waveforms.scores.h5" &&
+        says "hits 1 scores it, SHA-256 $sha"
+}
+ok "its rows state the SHA-256 of the file" signature
+ok "... which verify scores again to the same bits" "$bin/wiremill" verify "$work/hits" --engine "$work/hits.so"
+model () # the plug-in as the model, its engine follows
+{
+    run model --model "$work/hits.so" --input "$work/waveforms.npy" &&
+        check hits "$work/waveforms.npy" "$work/model/waveforms.scores.h5"
+}
+ok "--model names a plug-in as well" model
+
+mode () # word, arguments...: a campaign by the one that misbehaves
+{
+    echo "$1" >"$work/$1.txt"
+    run "$1" --engine "$work/test.so" --model "$work/$1.txt" --input "$work/rows.npy" --batch-hits 50 "${@:2}"
+}
+sums () { check sums "$work/rows.npy" "$work/$1/rows.scores.h5" "${@:2}"; } # word, held rows...
+for word in plain promise print locale round fork leak chdir; do
+    harmless () { mode "$word" && ! says 'exit=99' && sums "$word"; }
+    [ "$word" != fork ] || harmless () { exits 3 mode "$word" && sums "$word" 77 300; }
+    ok "$word" harmless
+done
+for word in crash error exit nan; do
+    holds () { exits 3 mode "$word" && sums "$word" 77 300; }
+    ok "a row that brings about $word is held, no other is" holds
+done
+hangs ()
+{
+    echo hang >"$work/hang.txt"
+    exits 3 run hang --engine "$work/test.so" --model "$work/hang.txt" --input "$work/few.npy" &&
+        check sums "$work/few.npy" "$work/hang/few.scores.h5" 3
+}
+ok "... as is one that hangs" hangs
+for word in group index state; do
+    breaks () { exits 6 mode "$word" && says 'has other scores in another group|breaks its contract'; }
+    ok "answers that depend on the $word fail the self-test" breaks
+done
+lies () { exits 6 mode lie --batch-hits 2 && says 'the plug-in breaks its contract: it answered a row with'; }
+ok "... or later a spot check" lies
+refused_ () # word, exit code, pattern
+{
+    exits "$2" mode "$1" && says "$3"
+}
+ok "one that cannot be opened here" refused_ unopened 6 'cannot be opened: this machine does not suit it'
+ok "one that crashes when it describes itself" refused_ describe-crash 5 'crashed while it described itself .signal 11'
+ok "one that describes no input" refused_ shapeless 5 'describes 0 inputs'
+ok "a shared object that is no plug-in" refused 5 'exports no symbol wiremill_engine' \
+    "$bin/wiremill" run --engine "$build/lib/libwiremill.so" --input "$work/rows.npy" --output "$work/x"
+ok "one that leaves out a function" refused 5 'leaves out a function' \
+    "$bin/wiremill" run --engine "$work/none.so" --input "$work/rows.npy" --output "$work/x"
+
+done_testing

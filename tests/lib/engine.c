@@ -1,0 +1,127 @@
+/* engine.c - a plug-in that keeps or breaks its contract, as the text in its --model states.
+
+   A row has 8 values. The answer is their sum and their largest. The text is a word, which happens
+   at a row that begins with 666, or in every call:
+     crash hang error exit nan slow     at such a row
+     group index state lie              answers that depend on what they must not depend on
+     print locale round fork leak chdir harmless for the answers, if wiremill copes with it  */
+#include <wiremill_engine.h>
+
+#include <fenv.h>
+#include <locale.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VALUES 8
+
+static char mode[32];
+static long calls;
+
+static int is (const char *word)
+{
+    return strcmp (mode, word) == 0;
+}
+
+static int describe (const wiremill_engine_config_t *config,
+                     wiremill_engine_description_t *description, char *error)
+{
+    FILE *file = *config->model_path ? fopen (config->model_path, "r") : NULL;
+    if (!file || fscanf (file, "%31s", mode) != 1) {
+        snprintf (error, WIREMILL_ENGINE_ERROR_BYTES, "it needs a word by --model");
+        return 1;
+    }
+    fclose (file);
+    if (is ("describe-crash"))
+        raise (SIGSEGV);
+    *description = (wiremill_engine_description_t){
+        .name = "test",
+        .version = "1",
+        .flags = is ("promise") ? WIREMILL_ENGINE_SAME_BITS : 0,
+        .n_input = is ("shapeless") ? 0 : 1,
+        .n_output = 2,
+        .input = { { .name = "values", .n_dim = 1, .dim = { VALUES } } },
+        .output = { { .name = "sum" }, { .name = "largest" } },
+    };
+    return 0;
+}
+
+static void *open_engine (const wiremill_engine_config_t *config, char *error)
+{
+    if (config->model_bytes < 4 || config->threads < 1 || is ("unopened")) {
+        snprintf (error, WIREMILL_ENGINE_ERROR_BYTES, "this machine does not suit it");
+        return NULL;
+    }
+    return &calls;
+}
+
+/* What a row that begins with 666 brings about.  */
+static int misbehave (float *out, char *error)
+{
+    if (is ("crash"))
+        raise (SIGSEGV);
+    while (is ("hang") || is ("slow"))
+        pause ();
+    if (is ("exit"))
+        exit (0);
+    if (is ("nan"))
+        out[0] = (float) NAN;
+    if (is ("error"))
+        return snprintf (error, WIREMILL_ENGINE_ERROR_BYTES, "six hundred and\nsixty-six");
+    return 0;
+}
+
+/* What happens in every call.  */
+static void disturb (void)
+{
+    if (is ("print")) {
+        puts ("wiremill-result exit=99");
+        fflush (stdout);
+    }
+    if (is ("locale") && !setlocale (LC_ALL, "C.UTF-8"))
+        abort ();
+    if (is ("round"))
+        fesetround (FE_UPWARD);
+    if (is ("chdir") && chdir ("/"))
+        abort ();
+    if (is ("leak"))
+        memset (malloc (1 << 20), 1, 1 << 20);
+    if (is ("fork") && calls == 1 && fork () == 0)
+        for (;;)
+            pause ();
+}
+
+static int score (void *engine, uint32_t n, const float *in, float *out, char *error)
+{
+    (void) engine;
+    calls++;
+    disturb ();
+    for (uint32_t i = 0; i < n; i++, in += VALUES, out += 2) {
+        double sum = 0;
+        out[1] = in[0];
+        for (int k = 0; k < VALUES; k++) {
+            sum += (double) in[k];
+            out[1] = in[k] > out[1] ? in[k] : out[1];
+        }
+        sum += is ("group") ? n : is ("index") ? i : is ("state") ? (double) calls : 0;
+        sum += is ("lie") && calls > 40 ? (double) calls : 0;
+        out[0] = (float) sum;
+        const int bad = in[0] == 666 ? misbehave (out, error) : 0;
+        if (bad)
+            return bad;
+        if (is ("fork") && in[0] == 666)
+            raise (SIGKILL);
+    }
+    return 0;
+}
+
+static void close_engine (void *engine)
+{
+    (void) engine;
+}
+
+const wiremill_engine_t wiremill_engine = { WIREMILL_ENGINE_VERSION, describe, open_engine, score,
+                                            close_engine };
