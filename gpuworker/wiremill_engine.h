@@ -28,7 +28,7 @@
 
    Which machine: a plug-in is native code. No worker loads one that came over the network: its
    operator names a file, whose SHA-256 must be the campaign's. That stands in every row's
-   signature.  */
+   signature. --model goes to workers as data: a plug-in must not run code out of it.  */
 #ifndef WIREMILL_ENGINE_H
 #define WIREMILL_ENGINE_H
 
@@ -47,8 +47,8 @@ extern "C" {
 
 /* What open and describe may use; all of it is wiremill's, and lives until close.  */
 typedef struct {
-    const char *model_path; /* a file with the bytes of --model, to read; "": none was given. The
-                               name says nothing: it is not the name that the operator gave */
+    const char *model_path; /* a file with the bytes of --model, to read; "": none was given. Its
+                               name is not the one that the operator gave */
     const void *model;      /* the same bytes; NULL: none */
     uint64_t model_bytes;
     uint32_t threads; /* CPUs that score may use in one call, at least 1 */
@@ -80,8 +80,8 @@ typedef struct {
 typedef struct {
     uint32_t version; /* WIREMILL_ENGINE_VERSION */
 
-    /* Fills in *description, which is zero. 0: done. Must be quick, and say the same each time for
-       the same --model.  */
+    /* Fills in *description, which is zero. 0: done. Must be quick, and give the same each time
+       for the same --model.  */
     int (*describe) (const wiremill_engine_config_t *config,
                      wiremill_engine_description_t *description, char *error);
 

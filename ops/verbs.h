@@ -21,7 +21,7 @@
     row (pause) row (resume) row (drain) row (kick) row (trust) \
     row (show) row (truth) row (compare) row (export) row (verify) \
     row (broker) row (produce) row (work) row (farm) row (keys) row (gateway) \
-    row (import) row (model) row (spec) row (synth) row (cut) \
+    row (import) row (plugin) row (model) row (spec) row (synth) row (cut) \
     row (bench) row (rebuild)
 /* clang-format on */
 

@@ -574,16 +574,12 @@ static int serve (engine_t *self)
 }
 
 static int inherited[2]; /* the line and the memory */
-static pid_t process;
 
-/* In a child that an engine forks: it must not keep the line, whose end is this process's end, and
-   it ends with this process.  */
+/* In a child that an engine forks: it must not keep the line, whose end is this process's end.  */
 static void leave_child (void)
 {
     close (inherited[0]);
     close (inherited[1]);
-    if (!wm_process_follow (process, SIGKILL))
-        _exit (1);
 }
 
 int wm_engine_process_main (const char *files)
@@ -607,7 +603,7 @@ int wm_engine_process_main (const char *files)
         fprintf (stderr, "wiremill-worker: only a worker starts the mode %s\n", WM_ENGINE_MODE);
         return WM_EXIT_USAGE;
     }
-    inherited[0] = self.line, inherited[1] = memory, process = getpid ();
+    inherited[0] = self.line, inherited[1] = memory;
     for (size_t i = 0; i < 2; i++)
         fcntl (inherited[i], F_SETFD, FD_CLOEXEC);
     pthread_atfork (NULL, NULL, leave_child);

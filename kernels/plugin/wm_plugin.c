@@ -1,11 +1,14 @@
 /* wm_plugin.c - see wm_plugin.h.  */
 #include "kernels/plugin/wm_plugin.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_process.h"
 
 #include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +243,15 @@ static wm_fault_t open_object (wm_plugin_t *self, const char *path, const char *
                : wm_fault (error, WM_EBATCH, "%.300s leaves out a function of " SYMBOL, path);
 }
 
+static pid_t process; /* the one that a plug-in was loaded in */
+
+/* In a child that a plug-in forks.  */
+static void end_with_parent (void)
+{
+    if (!wm_process_follow (process, SIGKILL))
+        _exit (1);
+}
+
 wm_fault_t wm_plugin_load (wm_plugin_t *self, const char *path, const char *sha256,
                            const void *data, size_t bytes, uint32_t threads, wm_error_t *error)
 {
@@ -247,6 +259,9 @@ wm_fault_t wm_plugin_load (wm_plugin_t *self, const char *path, const char *sha2
     self->locale = newlocale (LC_ALL_MASK, "C", (locale_t) 0);
     if (!self->locale)
         return wm_fault (error, WM_EHOST, "no memory for a plug-in");
+    if (!process)
+        pthread_atfork (NULL, NULL, end_with_parent);
+    process = getpid ();
     wm_fault_t fault = open_object (self, path, sha256, error);
     return fault ? fault : lend_model (self, data, bytes, error);
 }

@@ -1,5 +1,5 @@
-/* wm_plugin.h - an engine that is a shared object of somebody else's: opened, described, made a
-   model of.
+/* wm_plugin.h - an engine that is a shared object of its user's: opened, described, made a model
+   of.
 
    A campaign by a plug-in has a model, as any: a .wmm with the plug-in's SHA-256, what it describes
    and the file that it takes, if one was given. Workers fetch this model as any other, but no
@@ -45,7 +45,8 @@ wm_fault_t wm_plugin_import (const char *path, const char *data, const char *wmm
 
 /* Opens the file in this process; `data` is lent. sha256: it must have this one; NULL: any.
    WM_EHOST: another file, or the linker refuses it; WM_EBATCH: it is no plug-in, or of another
-   version. wm_plugin_clear in every case.  */
+   version. wm_plugin_clear in every case. Children that the process forks from now on end with
+   it.  */
 wm_fault_t wm_plugin_load (wm_plugin_t *self, const char *path, const char *sha256,
                            const void *data, size_t bytes, uint32_t threads, wm_error_t *error);
 

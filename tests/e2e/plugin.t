@@ -96,4 +96,33 @@ ok "a shared object that is no plug-in" refused 5 'exports no symbol wiremill_en
 ok "one that leaves out a function" refused 5 'leaves out a function' \
     "$bin/wiremill" run --engine "$work/none.so" --input "$work/rows.npy" --output "$work/x"
 
+# The contract, tried by `wiremill plugin check`.
+sound () { keep "$bin/wiremill" plugin check "$work/hits.so" && [ "$(grep -c '^ok ' "$work/said")" = 14 ] && ! says '^(warn|FAIL)'; }
+ok "plugin check finds nothing wrong with the example" sound
+checked () # word, exit code, patterns of its findings
+{
+    echo "$1" >"$work/$1.txt"
+    exits "$2" keep "$bin/wiremill" plugin check "$work/test.so" --model "$work/$1.txt" --patience 5 || return 1
+    local pattern
+    for pattern in "${@:3}"; do says "$pattern" || return 1; done
+}
+ok "plugin check finds answers that depend on the group" checked group 5 '^FAIL +grouping .*alone than among' '^FAIL +halving ' '^ok +order'
+ok "... on the place" checked index 5 '^FAIL +order .*at another place'
+ok "... on calls before" checked state 5 '^FAIL +repeats .*after 20 other calls'
+ok "... prints" checked print 0 '^warn +prints +it prints 24 bytes'
+ok "... another locale" checked locale 0 '^warn +process .*C.UTF-8'
+ok "... another rounding" checked round 0 "^warn +process .*rounding"
+ok "... a child" checked fork 0 '^warn +children +it has a process'
+ok "... a leak" checked leak 5 '^FAIL +leaks +[0-9]+ calls kept [0-9]+ kB'
+ok "... NaN that pass" checked blind 0 '^warn +extremes +rows held: 3e38, -3e38; rows with a finite answer: NaN, infinity'
+ok "... a crash" checked always-crash 5 '^FAIL +grouping +it crashes by signal 11' '-fsanitize=address'
+ok "... a hang" checked always-hang 5 '^FAIL +grouping +no answer within 5 s: a hang'
+ok "... an exit" checked always-exit 5 '^FAIL +grouping +it ends the process, with exit code 0'
+ok "... values that are not written" checked lazy 5 '^FAIL +writes +8 values of 16 are not written'
+ok "... a description that fails" checked shapeless 5 '^FAIL +contract +the plug-in describes 0 inputs'
+json () { keep "$bin/wiremill" plugin check "$work/hits.so" --json && $python -c 'import json, sys; d = json.load (open (sys.argv[1])); assert len (d["findings"]) == 14 and d["format"] == "wiremill-plugin-1"' "$work/said"; }
+ok "... and prints JSON" json
+none_left () { ! pgrep -P 1 -f "plugin check $work/test.so"; }
+ok "no process of theirs is left" none_left
+
 done_testing

@@ -4,6 +4,8 @@
    at a row that begins with 666, or in every call:
      crash hang error exit nan slow     at such a row
      group index state lie              answers that depend on what they must not depend on
+     blind lazy                         answers to NaN that are finite; a value that is not written
+     always-crash always-hang always-exit
      print locale round fork leak chdir harmless for the answers, if wiremill copes with it  */
 #include <wiremill_engine.h>
 
@@ -85,6 +87,12 @@ static void disturb (void)
         abort ();
     if (is ("round"))
         fesetround (FE_UPWARD);
+    if (is ("always-crash"))
+        raise (SIGSEGV);
+    while (is ("always-hang"))
+        pause ();
+    if (is ("always-exit"))
+        exit (0);
     if (is ("chdir") && chdir ("/"))
         abort ();
     if (is ("leak"))
@@ -108,7 +116,10 @@ static int score (void *engine, uint32_t n, const float *in, float *out, char *e
         }
         sum += is ("group") ? n : is ("index") ? i : is ("state") ? (double) calls : 0;
         sum += is ("lie") && calls > 40 ? (double) calls : 0;
-        out[0] = (float) sum;
+        if (!is ("lazy"))
+            out[0] = (float) sum;
+        if (is ("blind") && !isfinite (sum))
+            out[0] = out[1] = 0;
         const int bad = in[0] == 666 ? misbehave (out, error) : 0;
         if (bad)
             return bad;
