@@ -1,4 +1,4 @@
-/* plugin.c - `wiremill plugin check`: tries the contract of an engine that is a user's shared object.  */
+/* plugin.c - `wiremill plugin check`: tries the contract of an engine that a user has made.  */
 #include "kernels/plugin/wm_plugin_check.h"
 #include "ops/verbs.h"
 

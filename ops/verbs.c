@@ -3,6 +3,7 @@
 #include "ops/verbs.h"
 #include "kernels/import/wm_import.h"
 #include "kernels/model/wm_model.h"
+#include "kernels/plugin/wm_plugin.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_clients.h"
 #include "ops/campaign/wm_import_cache.h"
@@ -255,6 +256,8 @@ static const wm_option_t import_options[] = {
     {.name = "general", .help = "for the general engine, even if the sparse one would take it"},
     {.name = "accept-differences",
      .help = "OpenVINO scores it, also where it computes a node otherwise than ONNX defines"},
+    {.name = "engine", .letter = 'e', .value = "FILE", .path = WM_PATH_READ,
+     .help = "the plug-in that scores MODEL, which is then whatever the plug-in takes"},
     {.name = "exact-types",
      .help = "for wiremill gateway: integers of 32 and 64 bits and FP64 of inputs and outputs stay "
              "as they are, and are not float32"},
@@ -265,7 +268,8 @@ static int import_main (const wm_args_t *args);
 const wm_verb_t wm_verb_import = {
     .name = "import", .task = PREPARE_TASK, .rest = "MODEL",
     .summary = "turn an ONNX model or frozen .pb into a .wmm; name its engine",
-    .text = "  wiremill import model.onnx --output model.wmm\n",
+    .text = "  wiremill import model.onnx --output model.wmm\n"
+            "  wiremill import ./hits.so --output hits.wmm\n",
     .options = import_options, .run = import_main };
 /* clang-format on */
 
@@ -298,12 +302,23 @@ static int import_main (const wm_args_t *args)
                                "--output %s: give a name that ends in .wmm, by which --model knows "
                                "that it is imported",
                                to);
+    const char *plugin = wm_args_text (args, "engine");
+    if (plugin && (wm_args_text (args, "outputs") || wm_args_given (args, "whole") ||
+                   wm_args_given (args, "general") || wm_args_given (args, "accept-differences") ||
+                   wm_args_given (args, "exact-types")))
+        return wm_args_refuse (args, "--engine: the plug-in reads the model: leave the others out");
     const wm_import_choices_t choices = { .outputs = wm_args_text (args, "outputs"),
                                           .whole = wm_args_given (args, "whole"),
                                           .general = wm_args_given (args, "general"),
                                           .accept = wm_args_given (args, "accept-differences"),
                                           .exact = wm_args_given (args, "exact-types") };
-    if (wm_setup_model (from, &error) || wm_import (from, &choices, to, why, &error))
+    const bool alone = !plugin && wm_plugin_is (from);
+    const wm_fault_t fault = plugin  ? wm_plugin_import (plugin, from, to, why, &error)
+                             : alone ? wm_plugin_import (from, NULL, to, why, &error)
+                             : wm_setup_model (from, &error)
+                                 ? error.fault
+                                 : wm_import (from, &choices, to, why, &error);
+    if (fault)
         return wm_complain ("import", &error);
     wm_model_t *model = wm_model_open (to, &error);
     if (!model)

@@ -242,15 +242,15 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
                                 wm_error_t *error)
 {
     wm_import_cache_t kept;
-    const char *path = choices->model ? choices->model : choices->plugin, *data = NULL;
-    wm_fault_t fault = choices->plugin && choices->model ? WM_OK : wm_setup_model (path, error);
+    const char *path = choices->model ? choices->model : choices->plugin, *plugin = NULL,
+               *data = NULL;
+    if (wm_plugin_is (path))
+        plugin = path;
+    else if (choices->plugin && !ends_with (path, ".wmm"))
+        plugin = choices->plugin, data = path;
+    wm_fault_t fault = data ? WM_OK : wm_setup_model (path, error);
     if (fault)
         return fault;
-    const char *plugin = choices->plugin;
-    if (plugin)
-        data = choices->model;
-    else if (wm_plugin_is (path))
-        plugin = path;
     const bool ready = plugin || ends_with (path, ".wmm");
     if (!ready)
         wm_import_cache_init (&kept);

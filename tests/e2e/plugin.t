@@ -96,6 +96,53 @@ ok "a shared object that is no plug-in" refused 5 'exports no symbol wiremill_en
 ok "one that leaves out a function" refused 5 'leaves out a function' \
     "$bin/wiremill" run --engine "$work/none.so" --input "$work/rows.npy" --output "$work/x"
 
+# Other machines, which need the file itself.
+work_with () # engine...: a worker of a broker of the campaign by hits.so
+{
+    keep timeout 60 "$bin/wiremill" work --broker "$endpoint" --threads 1 --idle-timeout 2 "$@"
+}
+farm ()
+{
+    "$bin/wiremill" broker --model "$1" --output "$work/farm" --listen 'tcp://127.0.0.1:*' 2>/dev/null &
+    until_true 60 grep -q "\"pid\": *$!" "$work/farm$beside/endpoint.json" || return 1
+    endpoint=$(sed -n 's/.*"endpoint": *"\([^"]*\)".*/\1/p' "$work/farm$beside/endpoint.json")
+}
+sed 's/THRESHOLD 8/THRESHOLD 9/' ops/lib/examples/engine_hits.c >"$work/other.c"
+ok "another build of the plug-in" plugin other "$work/other.c" -std=c99
+import () { "$bin/wiremill" import "$work/hits.so" -o "$work/hits.wmm" && farm "$work/hits.wmm"; }
+ok "a broker serves the .wmm that import makes of it" import
+ok "... in which no code is" sh -c '! grep -q ELF "$1"' sh "$work/hits.wmm"
+unnamed () { exits 6 work_with && says "give its file on this machine, of SHA-256 $(sha256sum <"$work/hits.so" | cut -c-64), by --engine"; }
+ok "a worker that names no file takes none from the network" unnamed
+elsewhere () { exits 6 work_with --engine "$work/other.so" && says "other.so has SHA-256 [0-9a-f]{64}, but the campaign's has"; }
+ok "... and refuses another file" elsewhere
+here ()
+{
+    work_with --engine "$work/hits.so" &
+    timeout 60 "$bin/wiremill" produce --broker "$endpoint" --input "$work/waveforms.npy" &&
+        check hits "$work/waveforms.npy" "$work/farm/waveforms.scores.h5" && wait $!
+}
+ok "with the same file it scores" here
+kill %1 && wait %1
+ordinary ()
+{
+    make_model "${small}1" && exits 5 keep timeout 60 "$bin/wiremill" run --quiet --model "$made/model-${small}1.wmm" \
+        --engine "$work/hits.so" --output "$work/x" --input "$work/waveforms.npy" && says 'begun without one: leave out --engine'
+}
+ok "a plug-in beside a network is refused" ordinary
+ready () { run ready --model "$work/hits.wmm" --engine "$work/hits.so" --input "$work/waveforms.npy"; }
+ok "--model takes the .wmm of a plug-in" ready
+died () # failpoint: a process dies there once, and the values are right
+{
+    echo plain >"$work/plain.txt"
+    keep env "WM_FAILPOINT=$1:$work/died-${1%:*}" "$bin/wiremill" run --quiet --output "$work/died-${1%:*}.out" --workers 2 --threads 1 \
+        --engine "$work/test.so" --model "$work/plain.txt" --input "$work/rows.npy" --batch-hits 10 &&
+        [ -e "$work/died-${1%:*}" ] && check sums "$work/rows.npy" "$work/died-${1%:*}.out/rows.scores.h5"
+}
+for point in engine-scored:5 engine-self-test:1 worker-execute:7 worker-result-sent:4; do
+    ok "a process that dies at $point costs nothing" died $point
+done
+
 # The contract, tried by `wiremill plugin check`.
 sound () { keep "$bin/wiremill" plugin check "$work/hits.so" && [ "$(grep -c '^ok ' "$work/said")" = 14 ] && ! says '^(warn|FAIL)'; }
 ok "plugin check finds nothing wrong with the example" sound
