@@ -47,13 +47,16 @@ typedef struct {
     ort_status_t *(*SetInterOpNumThreads) (ort_options_t *, int); /* 25 */
     ort_unused_t from_26[4];
     ort_status_t *(*SessionGetInputCount) (const ort_session_t *, size_t *); /* 30 */
-    ort_unused_t from_31[2];
+    ort_status_t *(*SessionGetOutputCount) (const ort_session_t *, size_t *);
+    ort_unused_t from_32;
     ort_status_t *(*SessionGetInputTypeInfo) (const ort_session_t *, size_t,
                                               ort_type_t **); /* 33 */
-    ort_unused_t from_34[2];
+    ort_status_t *(*SessionGetOutputTypeInfo) (const ort_session_t *, size_t, ort_type_t **);
+    ort_unused_t from_35;
     ort_status_t *(*SessionGetInputName) (const ort_session_t *, size_t, void *allocator,
                                           char **); /* 36 */
-    ort_unused_t from_37[12];
+    ort_status_t *(*SessionGetOutputName) (const ort_session_t *, size_t, void *allocator, char **);
+    ort_unused_t from_38[11];
     ort_status_t *(*CreateTensorWithDataAsOrtValue) (const ort_memory_t *, void *data, size_t bytes,
                                                      const int64_t *dim, size_t n_dim, int type,
                                                      ort_value_t **); /* 49 */

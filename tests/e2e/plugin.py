@@ -2,6 +2,7 @@
 
     plugin.py make FOLDER                  waveforms.npy, pulses.npy, rows.npy
     plugin.py hits WAVEFORMS SCORES        the rule of ops/lib/examples/engine_hits.c
+    plugin.py template WAVEFORMS PULSE SCORES   the fit of ops/lib/examples/engine_template.c
     plugin.py sums ROWS SCORES [HELD...]   sum and largest of tests/lib/engine.c, and which rows are held
 """
 
@@ -24,6 +25,11 @@ def make (folder):
             at = random.integers (3, 252)
             wave[at - 3 : at + 4] += PULSE * np.float32 (random.uniform (0.5, 3))
     np.save (folder / "waveforms.npy", waves)
+    pulses = random.normal (0, 0.5, (300, 128)).astype ("f4")
+    for wave in pulses:
+        at = random.integers (0, 128 - 7)
+        wave[at : at + 7] += PULSE * np.float32 (random.uniform (0.5, 3))
+    np.save (folder / "pulses.npy", pulses)
     rows = random.normal (0, 1, (400, 8)).astype ("f4")
     rows[[77, 300], 0] = 666
     np.save (folder / "rows.npy", rows)
@@ -60,6 +66,25 @@ def hits (waves, scores):
     np.testing.assert_allclose (given, wanted, rtol=1e-5)
 
 
+def template (waves, pulse, scores):
+    waves, pulse = np.load (waves).astype ("f8"), np.loadtxt (pulse)
+    given, status = columns (scores)
+    assert not status.any () and given.shape == (len (waves), 4)
+    n, ticks = len (pulse), waves.shape[1]
+    residuals, fits = [], []
+    for first in range (ticks - n + 1):
+        basis = np.zeros ((ticks, 2))
+        basis[:, 0], basis[first : first + n, 1] = 1, pulse
+        fit = np.linalg.lstsq (basis, waves.T, rcond=None)
+        fits.append (fit[0])
+        residuals.append (fit[1])
+    best = np.argmin (residuals, 0)
+    np.testing.assert_array_equal (given[:, 2], best)
+    at = np.arange (len (waves))
+    np.testing.assert_allclose (given[:, 3], np.array (residuals)[best, at], rtol=1e-4)
+    np.testing.assert_allclose (given[:, :2], np.array (fits)[best, :, at], rtol=1e-4, atol=1e-5)
+
+
 def sums (rows, scores, *held):
     rows = np.load (rows)
     given, status = columns (scores)
@@ -75,4 +100,4 @@ if __name__ == "__main__":
     if what == "make":
         make (pathlib.Path (rest[0]))
     else:
-        {"hits": hits, "sums": sums}[what] (*rest)
+        {"hits": hits, "template": template, "sums": sums}[what] (*rest)

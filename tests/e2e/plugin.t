@@ -49,6 +49,32 @@ signature ()
 }
 ok "its rows state the SHA-256 of the file" signature
 ok "... which verify scores again to the same bits" "$bin/wiremill" verify "$work/hits" --engine "$work/hits.so"
+echo 0.1 0.4 0.8 1 0.7 0.3 0.1 >"$work/pulse.txt"
+ok "the template fit is compiled" plugin template ops/lib/examples/engine_template.c -std=c99 -Wpedantic -Wl,-z,defs
+template ()
+{
+    run template --engine "$work/template.so" --model "$work/pulse.txt" --input "$work/pulses.npy" --batch-hits 50 --threads 2 &&
+        check template "$work/pulses.npy" "$work/pulse.txt" "$work/template/pulses.scores.h5" &&
+        keep "$bin/wiremill" plugin check "$work/template.so" --model "$work/pulse.txt" && ! says '^(warn|FAIL)'
+}
+ok "... and fits as NumPy's lstsq does" template
+without () { exits 5 run without --engine "$work/template.so" --input "$work/pulses.npy" && says 'give a template of 2 to 64 numbers'; }
+ok "... and refuses a campaign without its --model" without
+library=$(realpath -q "$build/lib/onnxruntime/libonnxruntime.so.1")
+if [ -e "$library" ]; then
+    onnx ()
+    {
+        $python tests/e2e/make.py cnn "$work/cnn.onnx" "$work/patches.npy" &&
+            plugin onnx ops/lib/examples/engine_onnx.c -std=c99 "-I$PWD" "-I$PWD/tests/lib" "$library" \
+                "-Wl,-rpath,$PWD/$build/lib/onnxruntime" &&
+            run onnx --engine "$work/onnx.so" --model "$work/cnn.onnx" --input "$work/patches.npy" --threads 2 &&
+            $python tests/e2e/make.py agrees "$work/cnn.onnx" "$work/patches.npy" "$work/onnx/patches.scores.h5" 1e-5 &&
+            keep "$bin/wiremill" plugin check "$work/onnx.so" --model "$work/cnn.onnx" && ! says '^FAIL'
+    }
+    ok "one over ONNX Runtime computes a CNN as Python's does" onnx
+else
+    skip "no ONNX Runtime in $build/lib"
+fi
 model () # the plug-in as the model, its engine follows
 {
     run model --model "$work/hits.so" --input "$work/waveforms.npy" &&
