@@ -123,7 +123,8 @@ static bool bits_agree (const wm_core_t *self, uint32_t n_hit, const check_answe
 bool wm_core_fixes_bits (const wm_core_t *self, uint16_t signature)
 {
     const char *text = signature_of (self, signature);
-    return *text && strncmp (text, "openvino", strlen ("openvino")) != 0;
+    return *text && strncmp (text, "openvino", strlen ("openvino")) != 0 &&
+           strncmp (text, "plugin/", strlen ("plugin/")) != 0; /* plugin-same/ promises them */
 }
 
 /* How many hits of two answers are compared.  */

@@ -101,7 +101,9 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
         wm_fault (error, WM_EHOST, "no memory for a plug-in");
         return NULL;
     }
-    snprintf (signature, 64, "plugin/%.13s/fp32/%.32s", machine (facts->flags), facts->sha256);
+    snprintf (signature, 64, "plugin%s/%.13s/fp32/%.32s",
+              facts->flags & WIREMILL_ENGINE_SAME_BITS ? "-same" : "", machine (facts->flags),
+              facts->sha256);
     const uint32_t n_value = wm_model_n_value (model),
                    threads =
                        (uint32_t) (config->threads < THREADS_MAX ? config->threads : THREADS_MAX);

@@ -260,6 +260,10 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
     if (fault)
         return fault;
     const wm_model_t *model = *opened;
+    if (wm_model_plugin (model) && strcmp (self->pins.precision, "fp32") != 0)
+        return wm_fault (error, WM_EUSAGE,
+                         "--precision %s: a plug-in computes as it does: leave --precision out",
+                         self->pins.precision);
     self->pins.n_output = wm_model_n_output (model);
     self->pins.n_value = wm_model_n_value (model);
     snprintf (self->why, sizeof self->why, "%s", wm_model_why (model));

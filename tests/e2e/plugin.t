@@ -44,7 +44,7 @@ signature ()
     local sha
     sha=$(sha256sum <"$work/hits.so" | cut -c-32)
     keep "$bin/wiremill" run --output "$work/hits" --engine "$work/hits.so" --input "$work/waveforms.npy" --batch-hits 50 &&
-        says "scored by +plugin/[a-z0-9-]+/fp32/$sha: 600" && keep "$bin/wiremill" show "$work/hits/waveforms.scores.h5" &&
+        says "scored by +plugin-same/[a-z0-9-]+/fp32/$sha: 600" && keep "$bin/wiremill" show "$work/hits/waveforms.scores.h5" &&
         says "hits 1 scores it, SHA-256 $sha"
 }
 ok "its rows state the SHA-256 of the file" signature
@@ -156,6 +156,8 @@ ordinary ()
         --engine "$work/hits.so" --output "$work/x" --input "$work/waveforms.npy" && says 'begun without one: leave out --engine'
 }
 ok "a plug-in beside a network is refused" ordinary
+rounded () { exits 2 keep "$bin/wiremill" broker --model "$work/hits.so" --precision fast --output "$work/x" && says 'leave --precision out'; }
+ok "--precision fast is refused" rounded
 ready () { run ready --model "$work/hits.wmm" --engine "$work/hits.so" --input "$work/waveforms.npy"; }
 ok "--model takes the .wmm of a plug-in" ready
 died () # failpoint: a process dies there once, and the values are right

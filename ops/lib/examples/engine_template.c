@@ -63,7 +63,7 @@ static void *open_engine (const wiremill_engine_config_t *config, char *error)
     return NULL;
 }
 
-/* A residual that is not a number, of a waveform that is none, beats no other: the answer stays
+/* A residual that is not a number, of a waveform with NaN, beats no other: the answer stays
    NaN, and the row is held.  */
 static void fit (const pulse_t *pulse, const float *adc, float *answer)
 {
