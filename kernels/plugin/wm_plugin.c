@@ -25,10 +25,11 @@ static_assert (WIREMILL_ENGINE_TENSORS_MAX == WM_MODEL_PORTS_MAX &&
 bool wm_plugin_is (const char *path)
 {
     char head[4] = "";
-    FILE *file = fopen (path, "re");
-    const bool is = file && fread (head, 1, 4, file) == 4 && memcmp (head, "\177ELF", 4) == 0;
-    if (file)
-        fclose (file);
+    wm_error_t error;
+    const int fd = wm_file_open (path, NULL, &error); /* not a pipe */
+    const bool is = fd >= 0 && read (fd, head, 4) == 4 && memcmp (head, "\177ELF", 4) == 0;
+    if (fd >= 0)
+        close (fd);
     return is;
 }
 

@@ -9,7 +9,7 @@ unset WM_JOIN_FILE WM_BROKER
 make_model "${small}1" && make_events target --events 1 --seed 6 --hits 100 --tpcs 1 || bail "no model or events"
 for program in "$bin"/wiremill*; do "$program" --print-paths; done >"$work/paths"
 cd "$work" || exit 1
-cp "$made/target.h5" a.h5 && cp "$made/model-${small}1.wmm" m.wmm && mkdir folder saved && : >saved/saved_model.pb && ln -s nowhere link
+cp "$made/target.h5" a.h5 && cp "$made/model-${small}1.wmm" m.wmm && mkdir folder saved && : >saved/saved_model.pb && ln -s nowhere link.h5
 PATH=$bin:$PATH
 
 # ---- the kinds, for every option ----
@@ -38,7 +38,7 @@ ok "a folder where a file is read" each "$reads" 40 "$work/folder" 'GIVEN is a f
 ok "... a SavedModel" each '$3 == "model" && $5 == "read"' 4 saved 'GIVEN is a folder, a TensorFlow SavedModel; convert it to ONNX .*'
 names='$3 != "model" && $3 != "spec" && $3 != "join-file" && $3 != "check" || $4 ~ /NAME=/' # those have names of other things, too
 ok "a file that does not exist" each "($reads) && ($names)" 25 none.h5 'GIVEN does not exist'
-ok "... a link to nothing" each "($reads) && ($names)" 25 link 'GIVEN is a symbolic link to a file that does not exist'
+ok "... a link to nothing" each "($reads) && ($names)" 25 link.h5 'GIVEN is a symbolic link to a file that does not exist'
 ok "... below a file" each "($reads) && ($names)" 25 a.h5/b/c 'GIVEN does not exist: a.h5 is a file, no folder'
 ok "... by its URL" each "$reads"' || $5 == "folder" || $5 == "present"' 70 'file:///a%20b' 'GIVEN is local: give /a b'
 texts='$7 ~ /text/'
