@@ -66,12 +66,6 @@ static uint64_t whole (double n)
     return (uint64_t) llround (fmin (n, 1e15));
 }
 
-static void put_count_cell (FILE *out, double n)
-{
-    char text[32];
-    wm_page_put (out, "td class=\"n\"", "%s", wm_page_count ((int64_t) n, text));
-}
-
 /* ---- over time ------------------------------------------------------------------------------- */
 
 /* The time that all pictures over time show.  */
@@ -361,18 +355,14 @@ static void put_latency (const wm_report_t *self, FILE *out)
         return;
     }
     wm_page_table (out, "Steps of a batch, one after another; limits are those of the bins");
-    fputs ("<tr><th scope=\"col\">Step</th><th scope=\"col\">From, to</th><th scope=\"col\" "
-           "class=\"n\">Batches</th><th scope=\"col\" class=\"n\">Mean</th><th scope=\"col\" "
-           "class=\"n\">Share</th><th scope=\"col\" class=\"n\">Median</th><th scope=\"col\" "
-           "class=\"n\">90 %</th><th scope=\"col\" class=\"n\">99 %</th></tr>\n",
-           out);
+    wm_page_heads (out, "Step|From, to|#Batches|#Mean|#Share|#Median|#90 %|#99 %");
     for (int s = 0; s < WM_HISTORY_QUERY_STEPS; s++) {
         const wm_history_query_latency_t *l = &sum.step[s];
         const double mean_s = l->n > 0 ? l->sum_s / l->n : 0;
         fputs ("<tr>", out);
         wm_page_put (out, "th scope=\"row\"", "%s", wm_history_query_step[s].name);
         wm_page_put (out, "td", "%s", wm_history_query_step[s].what);
-        put_count_cell (out, l->n);
+        wm_page_count_cell (out, (uint64_t) l->n);
         wm_page_put (out, "td class=\"n\"", "%s", wm_history_query_mean_text (l, text));
         wm_page_put (out, "td class=\"n\"", "%.1f %%", 100 * mean_s / all_s);
         put_quantile (l, 0.5, out);
@@ -402,7 +392,7 @@ static bool put_fault (const wm_report_t *self, size_t k, double n, FILE *out)
         }
     fputs ("<tr>", out);
     wm_page_put (out, "th scope=\"row\"", "%s", wm_history_query_fault[k].what);
-    put_count_cell (out, n);
+    wm_page_count_cell (out, (uint64_t) n);
     wm_page_put (out, "td class=\"w\"", "%s", first);
     wm_page_put (out, "td class=\"w\"", "%s", last);
     fputs ("</tr>\n", out);
@@ -429,9 +419,7 @@ static void put_faults (const wm_report_t *self, FILE *out)
     else {
         wm_page_table (out,
                        h->n_row ? NULL : "Since the broker started; their times are not known");
-        fputs ("<tr><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">Count</th><th "
-               "scope=\"col\">First</th><th scope=\"col\">Last</th></tr>\n",
-               out);
+        wm_page_heads (out, "What|#Count|First|Last");
         for (size_t k = 0; k < WM_HISTORY_QUERY_FAULTS; k++)
             n_kind += put_fault (self, k, n[k], out);
         wm_page_table_end (out);
@@ -613,8 +601,8 @@ static void list_workers (const gantt_t *gantt, const json_t *status, FILE *out)
         wm_page_put (out, "td class=\"n\"", "%s", wm_show_time (for_s, busy));
         wm_page_put (out, "td class=\"n\"", for_s > 0 ? "%.0f %%" : "-",
                      for_s > 0 ? fmin (100, 100 * w->busy_s / for_s) : 0.);
-        put_count_cell (out, w->batches);
-        put_count_cell (out, w->hits);
+        wm_page_count_cell (out, (uint64_t) w->batches);
+        wm_page_count_cell (out, (uint64_t) w->hits);
         wm_page_put (out, "td", "%.200s",
                      *w->why        ? w->why
                      : w->connected ? "connected"
@@ -814,7 +802,7 @@ static void write_engines (const json_t *s, FILE *out)
 {
     const char *signature;
     json_t *count;
-    char n[32], rows[32];
+    char rows[32];
     if (!json_object_size (json_object_get (s, "rows")))
         return;
     wm_page_table (out, "Engines: instruction set, precision and version that made the scores");
@@ -824,7 +812,7 @@ static void write_engines (const json_t *s, FILE *out)
     {
         fputs ("<tr>", out);
         wm_page_put (out, "th scope=\"row\"", "%s", signature);
-        wm_page_put (out, "td class=\"n\"", "%s", wm_page_count (json_integer_value (count), n));
+        wm_page_count_cell (out, (uint64_t) json_integer_value (count));
         fputs ("</tr>\n", out);
     }
     wm_page_table_end (out);
@@ -889,7 +877,7 @@ static void put_event (FILE *out, const json_t *held)
 static size_t list_held (const json_t *s, FILE *out)
 {
     const json_t *list = json_object_get (s, "held"), *one;
-    char n[32], rows[32];
+    char rows[32];
     size_t i, shown = 0;
     if (!json_array_size (list))
         return 0;
@@ -908,7 +896,7 @@ static size_t list_held (const json_t *s, FILE *out)
         wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (one, "path"));
         put_event (out, one);
         wm_page_put (out, "td", "%s", wm_ask_text (one, "state"));
-        wm_page_put (out, "td class=\"n\"", "%s", wm_page_count (wm_ask_int (one, "hits"), n));
+        wm_page_count_cell (out, (uint64_t) wm_ask_int (one, "hits"));
         wm_page_put (out, "td", "%s", wm_ask_held_reason (one));
         fputs ("</tr>\n", out);
     }
@@ -965,16 +953,14 @@ static void list_files (const json_t *s, FILE *out)
     snprintf (caption, sizeof caption,
               "Files with held %s; the table \"held\" of each output names them", wm_ask_rows (s));
     wm_page_table (out, caption);
-    fputs ("<tr><th scope=\"col\">Input</th><th scope=\"col\" class=\"n\">Held</th><th "
-           "scope=\"col\" class=\"n\">Of</th><th scope=\"col\">Reasons</th></tr>\n",
-           out);
+    wm_page_heads (out, "Input|#Held|#Of|Reasons");
     json_array_foreach (files, i, file)
     {
         const char *comma = "";
         fputs ("<tr>", out);
         wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (file, "path"));
-        wm_page_put (out, "td class=\"n\"", "%s", wm_page_count (wm_ask_int (file, "held"), n));
-        wm_page_put (out, "td class=\"n\"", "%s", wm_page_count (wm_ask_int (file, "hits"), of));
+        wm_page_count_cell (out, (uint64_t) wm_ask_int (file, "held"));
+        wm_page_count_cell (out, (uint64_t) wm_ask_int (file, "hits"));
         fputs ("<td>", out);
         json_object_foreach (json_object_get (file, "reasons"), reason, count)
         {

@@ -106,8 +106,7 @@ static void halve (wm_report_files_t *self)
 
 static void put_count (FILE *out, const json_t *file, const char *name)
 {
-    char text[32];
-    wm_page_put (out, "td class=\"n\"", "%s", wm_page_count (wm_ask_int (file, name), text));
+    wm_page_count_cell (out, (uint64_t) wm_ask_int (file, name));
 }
 
 static void add_row (wm_report_files_t *self, const json_t *file, int state, const char *link)

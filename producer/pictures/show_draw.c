@@ -369,7 +369,6 @@ static void write_counts (const wm_show_t *show, uint32_t plane, FILE *out)
 {
     const uint32_t n = show->scores.n_label, n_row = show->truth ? n : 1;
     uint32_t *count = calloc ((size_t) (n + 1) * (n + 1), sizeof *count);
-    char text[32];
     for (uint32_t i = 0; i < show->event.n_hit && count; i++) {
         const wm_hit_t *hit = &show->event.hit[i];
         if (!is_on (hit, &show->event.plane[plane]) || (show->truth && show->truth[hit->row] < 0))
@@ -391,7 +390,7 @@ static void write_counts (const wm_show_t *show, uint32_t plane, FILE *out)
         if (show->truth)
             wm_page_put (out, "th", "%s", show->scores.label[r]);
         for (uint32_t k = 0; k <= n; k++)
-            wm_page_put (out, "td class=\"n\"", "%s", wm_page_count (count[r * (n + 1) + k], text));
+            wm_page_count_cell (out, count[r * (n + 1) + k]);
         fputs ("</tr>\n", out);
     }
     wm_page_table_end (out);

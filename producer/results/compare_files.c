@@ -76,7 +76,7 @@ static void add_precision (distinct_t *to, const wm_h5_t *file)
 /* One row of the table of files.  */
 static void file_row (FILE *out, const char *side, const char *path, const wm_h5_t *file)
 {
-    char input[WM_PINS_BYTES_MAX] = "-", date[WM_PINS_BYTES_MAX] = "-", count[32];
+    char input[WM_PINS_BYTES_MAX] = "-", date[WM_PINS_BYTES_MAX] = "-";
     int64_t hits = 0, held = 0;
     wm_h5_text (file, "input", input, sizeof input);
     wm_h5_text (file, "input_mtime", date, sizeof date);
@@ -88,8 +88,8 @@ static void file_row (FILE *out, const char *side, const char *path, const wm_h5
     wm_page_put (out, "td", "%s", input);
     wm_page_put (out, "td class=\"w\"", "%s", date);
     if (has_hits) {
-        wm_page_put (out, "td class=\"n\"", "%s", wm_page_count (hits, count));
-        wm_page_put (out, "td class=\"n\"", "%s", wm_page_count (held, count));
+        wm_page_count_cell (out, (uint64_t) hits);
+        wm_page_count_cell (out, (uint64_t) held);
     } else
         fputs ("<td class=\"n\">-</td><td class=\"n\">-</td>", out);
     fputs ("</tr>\n", out);

@@ -76,12 +76,6 @@ void wm_folders_page_free (wm_folders_page_t *self)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void put_count (FILE *out, uint64_t n)
-{
-    char text[32];
-    wm_page_put (out, "td class=\"n\"", "%s", wm_page_count ((int64_t) n, text));
-}
-
 static void put_difference (FILE *out, double value)
 {
     wm_page_put (out, "td class=\"n\"", isnan (value) ? "-" : isfinite (value) ? "%.3g" : "not finite",
@@ -113,15 +107,15 @@ static void put_row (rows_t *rows, size_t i, const wm_folders_row_t *row, FILE *
                               : "only in B",
                      row ? row->why : "");
     else {
-        put_count (out, found->a.n_row);
-        put_count (out, found->b.n_row);
-        put_count (out, found->n_joined);
-        put_count (out, found->n_only[0]);
-        put_count (out, found->n_only[1]);
-        put_count (out, found->n_status);
-        put_count (out, row->n_over);
+        wm_page_count_cell (out, found->a.n_row);
+        wm_page_count_cell (out, found->b.n_row);
+        wm_page_count_cell (out, found->n_joined);
+        wm_page_count_cell (out, found->n_only[0]);
+        wm_page_count_cell (out, found->n_only[1]);
+        wm_page_count_cell (out, found->n_status);
+        wm_page_count_cell (out, row->n_over);
         if (row->is_called)
-            put_count (out, row->n_other);
+            wm_page_count_cell (out, row->n_other);
         else
             fputs ("<td class=\"n\">not compared</td>", out);
         put_difference (out, row->largest);
@@ -159,14 +153,8 @@ static void write_list (list_t *list, const char *what, FILE *out)
         snprintf (caption, sizeof caption, "%s output%s that %s",
                   wm_page_count ((int64_t) list->n, all), list->n == 1 ? "" : "s", what);
     wm_page_table (out, caption);
-    fputs (
-        "<tr><th scope=\"col\">Output</th><th scope=\"col\" class=\"n\">Hits of A</th><th "
-        "scope=\"col\" class=\"n\">Hits of B</th><th scope=\"col\" class=\"n\">In both</th><th "
-        "scope=\"col\" class=\"n\">Only in A</th><th scope=\"col\" class=\"n\">Only in B</th><th "
-        "scope=\"col\" class=\"n\">Other status</th><th scope=\"col\" class=\"n\">Above "
-        "tolerance</th><th scope=\"col\" class=\"n\">Called otherwise</th><th scope=\"col\" "
-        "class=\"n\">Largest difference</th><th scope=\"col\">Pages</th></tr>\n",
-        out);
+    wm_page_heads (out, "Output|#Hits of A|#Hits of B|#In both|#Only in A|#Only in B|#Other "
+                        "status|#Above tolerance|#Called otherwise|#Largest difference|Pages");
     fwrite (list->text, 1, list->bytes, out);
     wm_page_table_end (out);
 }
@@ -194,8 +182,8 @@ static void count_row (FILE *out, const char *name, uint64_t a, uint64_t b)
 {
     fputs ("<tr>", out);
     wm_page_put (out, "th scope=\"row\"", "%s", name);
-    put_count (out, a);
-    put_count (out, b);
+    wm_page_count_cell (out, a);
+    wm_page_count_cell (out, b);
     fputs ("</tr>\n", out);
 }
 
@@ -227,11 +215,8 @@ static void write_labels (rows_t *rows, FILE *out)
     char name[WM_FOLDER_NAME_BYTES];
     fputs ("<section><h2>Differences</h2>\n", out);
     wm_page_table (out, "|A - B|, divided by |A| where that is above 1; of hits that both scored");
-    fputs ("<tr><th scope=\"col\">Score</th><th scope=\"col\" class=\"n\">Above tolerance</th><th "
-           "scope=\"col\" class=\"n\">Mean</th><th scope=\"col\" class=\"n\">Largest</th><th "
-           "scope=\"col\" class=\"n\">A there</th><th scope=\"col\" class=\"n\">B there</th><th "
-           "scope=\"col\">Hit of the largest</th><th scope=\"col\">Its output</th></tr>\n",
-           out);
+    wm_page_heads (out, "Score|#Above tolerance|#Mean|#Largest|#A there|#B there|Hit of the "
+                        "largest|Its output");
     for (uint32_t k = 0; k < rows->folders->n_label; k++) {
         const wm_folders_label_t *l = &rows->folders->label[k];
         fputs ("<tr>", out);
@@ -240,7 +225,7 @@ static void write_labels (rows_t *rows, FILE *out)
             fputs ("<td colspan=\"7\">no hit was scored on both sides</td></tr>\n", out);
             continue;
         }
-        put_count (out, l->n_over);
+        wm_page_count_cell (out, l->n_over);
         put_difference (out, l->sum / (double) l->n_scored);
         put_difference (out, l->largest);
         if (l->largest > 0) {

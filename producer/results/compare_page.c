@@ -104,11 +104,10 @@ static void write_verdict (const wm_comparison_t *self, FILE *out)
 
 static void count_row (FILE *out, const char *name, uint64_t a, uint64_t b)
 {
-    char text[32];
     fputs ("<tr>", out);
     wm_page_put (out, "th", "%s", name);
-    wm_page_put (out, "td class=\"n\"", "%s", wm_page_count ((int64_t) a, text));
-    wm_page_put (out, "td class=\"n\"", "%s", wm_page_count ((int64_t) b, text));
+    wm_page_count_cell (out, a);
+    wm_page_count_cell (out, b);
     fputs ("</tr>\n", out);
 }
 

@@ -114,12 +114,7 @@ static void write_both (const wm_agreement_t both[2], FILE *out)
                  wm_agreement_share (both[1].n_right, both[1].n, b));
     wm_page_table (out, "Efficiency: the share of a label that is called so; purity: the share of "
                         "what is called so that is of the label");
-    fputs (
-        "<tr><th scope=\"col\">Label</th><th scope=\"col\" class=\"n\">True</th><th "
-        "scope=\"col\" class=\"n\">Efficiency in A</th><th scope=\"col\" class=\"n\">in B</th><th "
-        "scope=\"col\" class=\"n\">Purity in A</th><th scope=\"col\" class=\"n\">in B</th><th "
-        "scope=\"col\" class=\"n\">AUC of A</th><th scope=\"col\" class=\"n\">of B</th></tr>\n",
-        out);
+    wm_page_heads (out, "Label|#True|#Efficiency in A|#in B|#Purity in A|#in B|#AUC of A|#of B");
     for (int k = 0; k < WM_TRUTH_END; k++)
         write_label (both, k, out);
     wm_page_table_end (out);

@@ -113,7 +113,6 @@ static void draw (const drift_t *self, uint32_t k, FILE *out)
 
 static void write_table (const drift_t *self, FILE *out)
 {
-    char n[32];
     fputs ("<details><summary>Mean scores as a table</summary>\n", out);
     wm_page_table (out, "Mean scores of the hits that were read");
     fputs ("<tr><th scope=\"col\">Output</th><th scope=\"col\" class=\"n\">Hits</th>", out);
@@ -123,7 +122,7 @@ static void write_table (const drift_t *self, FILE *out)
     for (uint32_t i = 0; i < self->n; i++) {
         fputs ("<tr>", out);
         wm_page_put (out, "th scope=\"row\"", "%u: %s", i + 1, self->output[i]->path);
-        wm_page_put (out, "td class=\"n\"", "%s", wm_page_count ((int64_t) self->output[i]->n, n));
+        wm_page_count_cell (out, self->output[i]->n);
         for (uint32_t k = 0; k < self->n_label; k++)
             wm_page_put (out, "td class=\"n\"", "%.4f", self->output[i]->mean[k]);
         fputs ("</tr>\n", out);

@@ -137,30 +137,20 @@ static void take_true (pairs_t *self, size_t hits_max)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static void put_count (FILE *out, uint64_t n)
-{
-    char text[32];
-    wm_page_put (out, "td class=\"n\"", "%s", wm_page_count ((int64_t) n, text));
-}
-
 static void write_labels (const wm_agreement_t *self, FILE *out)
 {
     char text[16];
     wm_page_table (out, "As wiremill truth prints it");
-    fputs ("<tr><th scope=\"col\">Label</th><th scope=\"col\" class=\"n\">True</th><th "
-           "scope=\"col\" class=\"n\">Called so</th><th scope=\"col\" class=\"n\">Found "
-           "(efficiency)</th><th scope=\"col\" class=\"n\">Right (purity)</th><th scope=\"col\" "
-           "class=\"n\">AUC</th><th scope=\"col\" class=\"n\">Found with 5 % of the "
-           "rest</th></tr>\n",
-           out);
+    wm_page_heads (out, "Label|#True|#Called so|#Found (efficiency)|#Right (purity)|#AUC|#Found "
+                        "with 5 % of the rest");
     for (int k = 0; k < WM_TRUTH_END; k++) {
         const uint64_t is = wm_agreement_of_truth (self, k), as = wm_agreement_of_scores (self, k),
                        both = self->n_called[k][k];
         const double found = self->label[k].found;
         fputs ("<tr>", out);
         wm_page_put (out, "th scope=\"row\"", "%s", wm_agreement_name[k]);
-        put_count (out, is);
-        put_count (out, as);
+        wm_page_count_cell (out, is);
+        wm_page_count_cell (out, as);
         wm_page_put (out, "td class=\"n\"", "%s", wm_agreement_share (both, is, text));
         wm_page_put (out, "td class=\"n\"", "%s", wm_agreement_share (both, as, text));
         wm_page_put (out, "td class=\"n\"", "%s", wm_agreement_number (self->label[k].auc, text));
@@ -188,7 +178,7 @@ static void write_confusion (const wm_agreement_t *self, FILE *out)
         wm_page_put (out, "th scope=\"row\"", "truth %s", wm_agreement_name[is]);
         for (int as = 0; as < WM_TRUTH_END; as++) {
             const uint64_t n = self->n_called[is][as];
-            put_count (out, n);
+            wm_page_count_cell (out, n);
             wm_page_put (out, is == as ? "td class=\"n same\"" : "td class=\"n\"", "%s",
                          wm_agreement_share (n, wm_agreement_of_truth (self, is), text));
         }
@@ -203,17 +193,14 @@ static void write_thresholds (const wm_agreement_t *self, FILE *out)
     char text[16];
     fputs ("<details><summary>Efficiency and purity as a table</summary>\n", out);
     wm_page_table (out, "Hits with a score of at least the threshold");
-    fputs (
-        "<tr><th scope=\"col\">Label, threshold</th><th scope=\"col\" class=\"n\">Hits</th><th "
-        "scope=\"col\" class=\"n\">Efficiency</th><th scope=\"col\" class=\"n\">Purity</th></tr>\n",
-        out);
+    wm_page_heads (out, "Label, threshold|#Hits|#Efficiency|#Purity");
     for (int k = 0; k < WM_TRUTH_END; k++)
         for (int t = 0; t <= WM_AGREEMENT_STEPS && self->label[k].is_share; t += STEP_LISTED) {
             const uint64_t n = self->label[k].above[t].n, signal = self->label[k].above[t].n_signal;
             fputs ("<tr>", out);
             wm_page_put (out, "th scope=\"row\"", "%s from %.1f", wm_agreement_name[k],
                          (double) t / WM_AGREEMENT_STEPS);
-            put_count (out, n);
+            wm_page_count_cell (out, n);
             wm_page_put (out, "td class=\"n\"", "%s",
                          wm_agreement_share (signal, wm_agreement_of_truth (self, k), text));
             wm_page_put (out, "td class=\"n\"", "%s", wm_agreement_share (signal, n, text));
@@ -227,10 +214,7 @@ static void write_bins (const wm_agreement_t *self, FILE *out)
 {
     fputs ("<details><summary>Calibration as a table</summary>\n", out);
     wm_page_table (out, "Hits by score, in ten bins of equal width, each without its begin");
-    fputs ("<tr><th scope=\"col\">Label and bin</th><th scope=\"col\" class=\"n\">Hits</th><th "
-           "scope=\"col\" class=\"n\">Mean score</th><th scope=\"col\" class=\"n\">Share that is "
-           "of the label</th></tr>\n",
-           out);
+    wm_page_heads (out, "Label and bin|#Hits|#Mean score|#Share that is of the label");
     for (int k = 0; k < WM_TRUTH_END; k++)
         for (int b = 0; b < WM_AGREEMENT_BINS; b++) {
             const double n = (double) self->label[k].bin[b].n;
@@ -239,7 +223,7 @@ static void write_bins (const wm_agreement_t *self, FILE *out)
             fputs ("<tr>", out);
             wm_page_put (out, "th scope=\"row\"", "%s, %.1f to %.1f", wm_agreement_name[k],
                          (double) b / WM_AGREEMENT_BINS, (double) (b + 1) / WM_AGREEMENT_BINS);
-            put_count (out, self->label[k].bin[b].n);
+            wm_page_count_cell (out, self->label[k].bin[b].n);
             wm_page_put (out, "td class=\"n\"", "%.4f", self->label[k].bin[b].sum / n);
             wm_page_put (out, "td class=\"n\"", "%.4f",
                          (double) self->label[k].bin[b].n_signal / n);
@@ -332,8 +316,8 @@ static void take_part (void *arg, const wm_agreement_t *part)
                        both = part->n_called[k][k];
         fputs ("<tr>", parts->rows);
         wm_page_put (parts->rows, "th scope=\"row\"", "%s, %s", name, wm_agreement_name[k]);
-        put_count (parts->rows, is);
-        put_count (parts->rows, as);
+        wm_page_count_cell (parts->rows, is);
+        wm_page_count_cell (parts->rows, as);
         wm_page_put (parts->rows, "td class=\"n\"", "%s", wm_agreement_share (both, is, text));
         wm_page_put (parts->rows, "td class=\"n\"", "%s", wm_agreement_share (both, as, text));
         wm_page_put (parts->rows, "td class=\"n\"", "%s",
@@ -366,12 +350,7 @@ static void write_parts (const wm_agreement_t *self, wm_agreement_by_t by, FILE 
         fprintf (out, "<details%s><summary>Truth by %s</summary>\n",
                  by == WM_AGREEMENT_BY_PLANE ? " open" : "", what);
         wm_page_table (out, "Hits of each alone, called as above");
-        fputs (
-            "<tr><th scope=\"col\">Part and label</th><th scope=\"col\" class=\"n\">True</th><th "
-            "scope=\"col\" class=\"n\">Called so</th><th scope=\"col\" class=\"n\">Efficiency</th>"
-            "<th scope=\"col\" class=\"n\">Purity</th><th scope=\"col\" "
-            "class=\"n\">AUC</th></tr>\n",
-            out);
+        wm_page_heads (out, "Part and label|#True|#Called so|#Efficiency|#Purity|#AUC");
         fwrite (text[0], 1, bytes[0], out);
         wm_page_table_end (out);
         if (n > WM_AGREEMENT_PARTS_MAX)

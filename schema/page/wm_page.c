@@ -5,6 +5,7 @@
 
 #include <sodium.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,6 +147,12 @@ void wm_page_put (FILE *out, const char *element, const char *format, ...)
     fprintf (out, "</%.*s>\n", (int) strcspn (element, " "), element);
 }
 
+void wm_page_count_cell (FILE *out, uint64_t n)
+{
+    char text[32];
+    wm_page_put (out, "td class=\"n\"", "%s", wm_page_count ((int64_t) n, text));
+}
+
 void wm_page_table (FILE *out, const char *caption)
 {
     fputs ("<div class=\"table\"><table>\n", out);
@@ -156,6 +163,20 @@ void wm_page_table (FILE *out, const char *caption)
 void wm_page_table_end (FILE *out)
 {
     fputs ("</table></div>\n", out);
+}
+
+void wm_page_heads (FILE *out, const char *heads)
+{
+    fputs ("<tr>", out);
+    for (int n; *heads; heads += n + (heads[n] == '|')) {
+        const bool is_number = *heads == '#';
+        heads += is_number;
+        n = (int) strcspn (heads, "|");
+        fprintf (out, "<th scope=\"col\"%s>", is_number ? " class=\"n\"" : "");
+        wm_page_print (out, "%.*s", n, heads);
+        fputs ("</th>", out);
+    }
+    fputs ("</tr>\n", out);
 }
 
 void wm_page_pictures (FILE *out)

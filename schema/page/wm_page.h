@@ -29,9 +29,15 @@ void wm_page_print (FILE *out, const char *format, ...) __attribute__ ((format (
 void wm_page_put (FILE *out, const char *element, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
 
+/* Writes a number of wm_page_count as a cell of a table.  */
+void wm_page_count_cell (FILE *out, uint64_t n);
+
 /* A table that a narrow screen scrolls; rows are the caller's. `caption` is escaped.  */
 void wm_page_table (FILE *out, const char *caption);
 void wm_page_table_end (FILE *out);
+
+/* Writes the row of a table's heads, "Name|#Hits|#Share": # marks a column of numbers.  */
+void wm_page_heads (FILE *out, const char *heads);
 
 /* A row of pictures, which go below each other where there is no room.  */
 void wm_page_pictures (FILE *out);
