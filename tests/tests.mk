@@ -138,11 +138,11 @@ test: ## everything in minutes: unit, simulated and whole campaigns, golden, fau
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 tested: all $(NEEDED)
-check: tested deps-farm
+check: tested deps-farm deps-root
 	+@WM_BUILD=$(B) tests/proof.sh test
 proof-again: export FORGET := 1
 proof-again: proof ## make proof with all its parts, whatever is green
-proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants deps-opencl all $(NEEDED) deps-farm
+proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants deps-opencl all $(NEEDED) deps-farm deps-root
 proof: ## every promise tried at length (hours; JOBS=n); goes on where it was stopped; ends with a table
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
@@ -222,6 +222,11 @@ deps-farm: $(VENV)/.made
 deps-opencl:
 	-@[ -e /usr/include/CL/cl_icd.h ] && [ -e /etc/OpenCL/vendors/pocl.icd ] || \
 	    $(MAKE) --no-print-directory deps PACKAGES='pocl-opencl-icd ocl-icd-libopencl1 opencl-c-headers'
+# uproot writes the ROOT files of tests/e2e/convert.t.
+.PHONY: deps-root
+deps-root: $(VENV)/.made
+	-@[ $(VENV)/.root -nt tests/requirements-root.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-root.txt)"; \
+	    $(VENV)/bin/python -m pip -q install -r tests/requirements-root.txt && touch $(VENV)/.root; }
 # The parser of tests/mutants.py.
 .PHONY: deps-mutants
 deps-mutants: $(VENV)/.made

@@ -35,6 +35,9 @@ Requires-Dist: pyarrow; extra == "arrow"
 Provides-Extra: plot
 Requires-Dist: h5py; extra == "plot"
 Requires-Dist: matplotlib; extra == "plot"
+Provides-Extra: root
+Requires-Dist: h5py; extra == "root"
+Requires-Dist: uproot; extra == "root"
 Provides-Extra: openvino
 Requires-Dist: openvino =={openvino}; extra == "openvino"
 Provides-Extra: onnxruntime

@@ -14,6 +14,8 @@
         hits = wiremill.read(output)                        # columns, labels, scores; needs h5py
         wiremill.show(output, event="1:1:7")                # its picture, in a notebook
 
+    wiremill.convert("events.h5", planes="magnify.root", hits="reco.root:hits")     # ROOT files; needs h5py and uproot
+
 A model is an ONNX file, a TensorFlow frozen graph (.pb), or a .wmm of `wiremill import`. Scores have the bits that
 `wiremill run` writes. Models of other families than EmTrkMichelId run on OpenVINO and are checked by ONNX Runtime when they are
 imported: `pip install openvino onnxruntime` of the versions that wiremill's extras name.
@@ -30,12 +32,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _library, _patches
 from ._client import Client, Scoring
+from ._convert import Converted, convert
 from ._error import WiremillError, raised
 from ._files import RunError, Scores, read, run, show
 from ._pictures import Page
 
-__all__ = ["Client", "Model", "Page", "RunError", "Scores", "Scoring", "WiremillError", "read", "run", "score", "show",
-           "status_text", "SCORED", "BAD_PIXEL", "POISON", "HELD", "NONFINITE"]
+__all__ = ["Client", "Converted", "Model", "Page", "RunError", "Scores", "Scoring", "WiremillError", "convert", "read", "run",
+           "score", "show", "status_text", "SCORED", "BAD_PIXEL", "POISON", "HELD", "NONFINITE"]
 __version__ = _library.version()
 
 SCORED = 0      #: the patch was scored
