@@ -107,7 +107,8 @@ void PointIdAlgWiremill::CheckModel (std::string const &file) const
     size_t const n = wiremill_n_output (fModel.get ());
     std::vector<std::string> labels;
     for (size_t i = 0; i < n; i++)
-        labels.emplace_back (wiremill_label (fModel.get (), i));
+        if (const char *label = wiremill_label (fModel.get (), i)) // an image has none
+            labels.emplace_back (label);
     bool wrong = fNNetOutputs.size () != n;
     for (size_t i = 0; i < n && !wrong; i++)
         wrong =

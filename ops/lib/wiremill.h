@@ -118,8 +118,8 @@ uint32_t wiremill_shape (const wiremill_t *self, uint32_t dim[WIREMILL_DIMS_MAX]
 /* Returns the number of scores of a patch.  */
 size_t wiremill_n_output (const wiremill_t *self);
 
-/* Returns the name of score i, "michel", as `wiremill run` names its columns; NULL behind the last.
-   Lent until the handle is closed.  */
+/* Returns the name of score i, "michel", as `wiremill run` names its columns; NULL behind the last,
+   and of each of more than 1,024 scores, which are an image. Lent until the handle is closed.  */
 const char *wiremill_label (const wiremill_t *self, size_t i);
 
 /* Returns ENGINE/INSTRUCTION SET/ARITHMETIC/VERSION: scores of one signature are equal bit for bit,

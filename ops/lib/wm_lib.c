@@ -197,6 +197,8 @@ static wm_fault_t make_labels (wiremill_t *self, wm_error_t *error)
     wm_spec_t spec;
     const wm_columns_from_t from = { .preset = WM_DEFAULT_SPEC };
     char line[WM_COLUMNS_BYTES_MAX];
+    if (self->n_output > WM_OUTPUTS_MAX) /* an image: no column has a name */
+        return WM_OK;
     wm_fault_t fault = wm_spec_preset (&spec, WM_DEFAULT_SPEC, error);
     if (!fault)
         fault = wm_columns_choose (&spec, &from, self->model, line, error);
@@ -321,7 +323,7 @@ uint32_t wiremill_shape (const wiremill_t *self, uint32_t dim[WIREMILL_DIMS_MAX]
 
 const char *wiremill_label (const wiremill_t *self, size_t i)
 {
-    return i < self->n_output ? self->label[i] : NULL;
+    return self->label && i < self->n_output ? self->label[i] : NULL;
 }
 
 const char *wiremill_signature (const wiremill_t *self)
@@ -379,7 +381,8 @@ static wm_fault_t score_all (wiremill_t *self, const float *patches, size_t n, f
                              uint8_t *status, wm_error_t *error)
 {
     const size_t n_value = self->n_value;
-    size_t most = WM_RAW_BYTES_MAX / sizeof (float) / n_value;
+    size_t most =
+        WM_RAW_BYTES_MAX / sizeof (float) / (n_value > self->n_output ? n_value : self->n_output);
     most = most < 1 ? 1 : most < WM_LIB_CALL_MAX ? most : WM_LIB_CALL_MAX;
     wm_fault_t fault = WM_OK;
     for (size_t i = 0, end; i < n && !fault; i = end) {

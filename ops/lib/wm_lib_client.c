@@ -435,7 +435,8 @@ uint32_t wiremill_client_shape (const wiremill_client_t *self, uint32_t dim[WIRE
 
 const char *wiremill_client_label (const wiremill_client_t *self, size_t i)
 {
-    return i < self->facts.n_output ? self->labels[i] : NULL;
+    return i < self->facts.n_output && self->facts.n_output <= WM_OUTPUTS_MAX ? self->labels[i]
+                                                                                : NULL;
 }
 
 const char *wiremill_client_sha256 (const wiremill_client_t *self)

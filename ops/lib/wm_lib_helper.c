@@ -134,12 +134,12 @@ static wm_fault_t read_ready (int fd, const char *path, int64_t until_ms, wm_lib
                          "was imported to keep them (--exact-types): libwiremill sends float32; "
                          "send requests to wiremill gateway instead",
                          facts->model);
-    const size_t bytes = (size_t) frame.bytes - sizeof *facts;
-    if (!rc && (!facts->n_value || !facts->n_output || facts->n_output > WM_OUTPUTS_MAX ||
-                facts->n_dim > WM_LIBRARY_DIMS_MAX ||
-                bytes != (size_t) facts->n_output * WM_LIBRARY_LABEL_BYTES))
+    const size_t bytes = (size_t) frame.bytes - sizeof *facts,
+                 n_label = facts->n_output <= WM_OUTPUTS_MAX ? facts->n_output : 0;
+    if (!rc && (!facts->n_value || !facts->n_output || facts->n_output > WM_ANSWER_VALUES_MAX ||
+                facts->n_dim > WM_LIBRARY_DIMS_MAX || bytes != n_label * WM_LIBRARY_LABEL_BYTES))
         rc = EPROTO;
-    if (!rc && !(*labels = malloc (bytes)))
+    if (!rc && !(*labels = malloc (bytes + 1)))
         rc = ENOMEM;
     if (!rc)
         rc = read_until (fd, *labels, bytes, until_ms);

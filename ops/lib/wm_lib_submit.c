@@ -33,10 +33,10 @@ static bool wait_change (wiremill_client_t *self, int timeout_ms, const struct t
 
 /* The next batch of a ticket, from patch *at on. NULL: without memory, or there are no more
    (*at is then n).  */
-static batch_t *make_batch (ticket_t *ticket, const float *patches, size_t n_value, size_t *at)
+static batch_t *make_batch (ticket_t *ticket, const float *patches, size_t n_value, size_t most,
+                            size_t *at)
 {
-    size_t most = WM_RAW_BYTES_MAX / sizeof (float) / n_value, n = 0;
-    most = most < 1 ? 1 : most < BATCH_PATCHES_MAX ? most : BATCH_PATCHES_MAX;
+    size_t n = 0;
     while (*at < ticket->n && !wm_lib_is_finite (patches + *at * n_value, n_value)) {
         ticket->status[(*at)++] = WIREMILL_BAD_PIXEL;
         ticket->n_left--;
@@ -86,11 +86,15 @@ static ticket_t *make_ticket (const wiremill_client_t *self, size_t n)
 }
 
 /* Cuts the patches into batches; NULL in *first: none is finite. -1: no memory.  */
-static int make_batches (ticket_t *ticket, const float *patches, size_t n_value, batch_t **first)
+static int make_batches (ticket_t *ticket, const float *patches, const wm_library_facts_t *facts,
+                         batch_t **first)
 {
+    const size_t widest = facts->n_value > facts->n_output ? facts->n_value : facts->n_output;
+    size_t most = WM_RAW_BYTES_MAX / sizeof (float) / widest;
+    most = most < 1 ? 1 : most < BATCH_PATCHES_MAX ? most : BATCH_PATCHES_MAX;
     batch_t **end = first;
     for (size_t at = 0; at < ticket->n;) {
-        batch_t *batch = make_batch (ticket, patches, n_value, &at);
+        batch_t *batch = make_batch (ticket, patches, facts->n_value, most, &at);
         if (!batch && at < ticket->n)
             return -1;
         if (!batch)
@@ -165,7 +169,7 @@ static wm_fault_t submit (wiremill_client_t *self, const float *patches, size_t 
         return fault;
     batch_t *list = NULL;
     ticket_t *ticket = make_ticket (self, n);
-    if (!ticket || make_batches (ticket, patches, n_value, &list))
+    if (!ticket || make_batches (ticket, patches, &self->facts, &list))
         fault = wm_fault (error, WM_EAGAIN, "no memory for %zu patches: try later", n);
     size_t unused = bytes; /* of what was reserved */
     for (const batch_t *batch = list; batch; batch = batch->next)

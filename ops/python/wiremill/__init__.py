@@ -105,7 +105,7 @@ class Model:
     n_output : int
         Scores of a patch.
     labels : list of str
-        Their names, as `wiremill run` names its columns.
+        Their names, as `wiremill run` names its columns. Empty if there are more than 1,024 scores, which are an image.
     signature : str
         Engine and arithmetic. Scores of one signature are equal bit for bit.
     sha256 : str
@@ -152,7 +152,7 @@ class Model:
         #: Scores of a patch.
         self.n_output: int = call.wiremill_n_output(opened)
         #: Their names, as `wiremill run` names its columns.
-        self.labels: list[str] = [call.wiremill_label(opened, i).decode() for i in range(self.n_output)]
+        self.labels: list[str] = _library.labels(call.wiremill_label, opened, self.n_output)
         #: Engine and arithmetic: scores of one signature are equal bit for bit.
         self.signature: str = call.wiremill_signature(opened).decode()
         #: SHA-256 of the model's file.

@@ -234,7 +234,7 @@ class Client:
         #: Scores of a patch.
         self.n_output: int = call.wiremill_client_n_output(opened)
         #: Their names, as `wiremill run` names its columns.
-        self.labels: list[str] = [call.wiremill_client_label(opened, i).decode() for i in range(self.n_output)]
+        self.labels: list[str] = _library.labels(call.wiremill_client_label, opened, self.n_output)
         #: SHA-256 of the model's file.
         self.sha256: str = call.wiremill_client_sha256(opened).decode()
 

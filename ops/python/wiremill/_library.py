@@ -107,6 +107,11 @@ def model_path(given: str) -> str:
     return next(filter(os.path.exists, ours), given)
 
 
+def labels(label: Any, handle: Any, n: int) -> list[str]:
+    """The names of n scores by wiremill_label, or wiremill_client_label; none of an image."""
+    return [label(handle, i).decode() for i in range(n)] if label(handle, 0) else []
+
+
 def version() -> str:
     """The library's version."""
     return str(call.wiremill_version(), "ascii")
