@@ -268,6 +268,7 @@ train: all $(VENV)/.made ## train the demonstration's model again on synthetic e
 	$(VENV)/bin/python ops/train/train.py --bin $(B)/bin
 
 include ops/manual/manual.mk
+include ops/python/shim/shim.mk
 include ops/bundle/install.mk
 
 clean: ## remove what was built (not what was fetched)

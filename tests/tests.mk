@@ -227,6 +227,10 @@ deps-opencl:
 deps-root: $(VENV)/.made
 	-@[ $(VENV)/.root -nt tests/requirements-root.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-root.txt)"; \
 	    $(VENV)/bin/python -m pip -q install -r tests/requirements-root.txt && touch $(VENV)/.root; }
+# PyTorch for Debian's Python, 1 GB: tests/e2e/pluginpython.t without it tries engines in Python only.
+.PHONY: deps-torch
+deps-torch:
+	-@/usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || $(MAKE) --no-print-directory deps PACKAGES=python3-torch
 # The parser of tests/mutants.py.
 .PHONY: deps-mutants
 deps-mutants: $(VENV)/.made

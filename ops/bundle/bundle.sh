@@ -70,6 +70,9 @@ if [ -e "$installed/lib/wm_cuda.so" ]; then
     strip -o "$to/lib/wm_cuda.so" "$installed/lib/wm_cuda.so"
     objects+=("$installed/lib/wm_cuda.so")
 fi
+for name in wm_python.so wm_torch.so; do # as they are: an archive lies behind them
+    [ ! -e "$installed/lib/$name" ] || cp "$installed/lib/$name" "$to/lib"
+done
 
 # The library is for programs of the host, which must not find the C library of lib/.
 library=$installed/lib/libwiremill.so.1 sdk=$to/sdk
@@ -84,6 +87,7 @@ for name in $(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); d
 done
 [ ! -e "$to/lib/wm_cuda.so" ] || ln -s ../../lib/wm_cuda.so "$sdk/lib"
 for engine in "${general[@]}"; do ln -s "../../lib/wm_$engine.so" "../../lib/$engine" "$sdk/lib"; done
+for name in wm_python.so wm_torch.so; do [ ! -e "$to/lib/$name" ] || ln -s "../../lib/$name" "$sdk/lib"; done
 objects+=("$library")
 
 # What they link, with what that links: as the linker of this machine finds it.

@@ -82,6 +82,8 @@ def contents(bundle, version, platform):
     for name in ("wm_openvino.so", "wm_onnxruntime.so"):
         if os.path.exists(os.path.join(lib, name)):
             yield f"wiremill/lib/{name}", renamed(read(lib, name), linked)
+    if os.path.exists(os.path.join(lib, "wm_python.so")):   # `python -m wiremill plugin` copies it
+        yield "wiremill/lib/wm_python.so", read(lib, "wm_python.so")
     yield "wiremill/lib/synthetic.onnx", read(bundle, "share", "wiremill", "synthetic.onnx")
     licences = dict(line.split(" ", 1) for line in read(bundle, "licenses", "files").decode().splitlines())
     for package in sorted({"wiremill", "libonnx-dev"} | {licences[f"lib/{name}"] for name in linked}):

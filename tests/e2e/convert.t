@@ -84,7 +84,7 @@ for name in cut text nothing; do
     refuses "$name.root" 5 "$name.root: (h[uvw]_gauss )?cannot be read" --planes $name.root --tag gauss
 done
 refuses "no such file" 2 'missing.root: No such file' --planes missing.root
-refuses "nothing to convert" 2 'there is nothing to convert'
+refuses "nothing to convert" 5 'there is nothing to convert'
 there () { exits 2 small --planes two.root --tag gauss --output gauss.h5 && says 'gauss.h5 is there already; --force replaces it'; }
 ok "a file that is there" there
 ok "... is replaced by --force" small --planes two.root --tag gauss --output gauss.h5 --force

@@ -33,12 +33,13 @@ from numpy.typing import ArrayLike, NDArray
 from . import _library, _patches
 from ._client import Client, Scoring
 from ._convert import Converted, convert
+from ._engine import engine
 from ._error import WiremillError, raised
 from ._files import RunError, Scores, read, run, show
 from ._pictures import Page
 
-__all__ = ["Client", "Converted", "Model", "Page", "RunError", "Scores", "Scoring", "WiremillError", "convert", "read", "run",
-           "score", "show", "status_text", "SCORED", "BAD_PIXEL", "POISON", "HELD", "NONFINITE"]
+__all__ = ["Client", "Converted", "Model", "Page", "RunError", "Scores", "Scoring", "WiremillError", "convert", "engine", "read",
+           "run", "score", "show", "status_text", "SCORED", "BAD_PIXEL", "POISON", "HELD", "NONFINITE"]
 __version__ = _library.version()
 
 SCORED = 0      #: the patch was scored

@@ -1,12 +1,13 @@
-"""__main__.py - `python -m wiremill convert`: what the package does for a shell."""
+"""__main__.py - `python -m wiremill convert`, `plugin` and `shape`: what the package does for a shell."""
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
-from typing import Optional, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
-from . import _convert
+from . import _convert, _library, _plugin
 
 _USAGE, _BAD_INPUT, _FAILURE = 2, 5, 1   # exit codes
 
@@ -49,9 +50,29 @@ def _pedestal(text: str) -> Union[str, float]:
         raise argparse.ArgumentTypeError(f"{text}: none, median or a number is needed") from None
 
 
+def _shape(text: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*){0,5}", text):
+        raise argparse.ArgumentTypeError(f"{text}: sizes such as 3x32x24 are needed, without the rows")
+    return tuple(map(int, text.split("x")))
+
+
+def _add_plugin(verbs: Any) -> None:
+    verb = verbs.add_parser("plugin", help="a plug-in engine of a Python file", allow_abbrev=False,
+                            description="Makes a plug-in, for wiremill run --engine, of a file with one @wiremill.engine.")
+    verb.add_argument("source", metavar="FILE.py")
+    verb.add_argument("-o", "--output", metavar="FILE.so", help="the plug-in (beside FILE.py)")
+    verb.add_argument("--force", action="store_true", help="replace the output if it is there")
+    verb = verbs.add_parser("shape", help="state the shape of a TorchScript model's input", allow_abbrev=False,
+                            description="Writes the shape of a row into a file of torch.jit.save, for wiremill's engine of TorchScript.")
+    verb.add_argument("model", metavar="NET.pt")
+    verb.add_argument("shape", type=_shape, metavar="3x32x24")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m wiremill", description="What wiremill's Python package does for a shell.")
-    verb = parser.add_subparsers(dest="verb", required=True).add_parser(
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    _add_plugin(verbs)
+    verb = verbs.add_parser(
         "convert", help="ROOT files become an input file", allow_abbrev=False,
         description="Makes an input file (HDF5) of Magnify's histograms, of a flat tree of hits, or of both.")
     add = verb.add_argument
@@ -72,31 +93,42 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _convert_files(given: dict[str, Any]) -> str:
+    output = given.pop("output")
+    given["names"], given["columns"] = dict(given.pop("plane")), dict(given.pop("column"))
+    made = _convert.convert(output, **given)
+    return f"{output}: {made.events} events, {made.planes} planes, {made.hits} hits"
+
+
+def _make_plugin(given: dict[str, Any]) -> str:
+    output = given["output"] or f"{os.path.splitext(given['source'])[0]}.so"
+    _plugin.make(_library.beside("wm_python.so"), given["source"], output, given["force"])
+    return f"{output}: wiremill run --engine {output if os.path.dirname(output) else f'./{output}'}"
+
+
+def _state_shape(given: dict[str, Any]) -> str:
+    _plugin.state_shape(given["model"], given["shape"])
+    return f"{given['model']}: its input is {' x '.join(map(str, given['shape']))}"
+
+
 def main(words: Optional[Sequence[str]] = None) -> int:
     """Returns an exit code of wiremill's programs."""
     given = vars(_parser().parse_args(words))
-    del given["verb"]
-    output = given.pop("output")
-    given["names"], given["columns"] = dict(given.pop("plane")), dict(given.pop("column"))
-    if not given["planes"] and not given["hits"]:
-        print("wiremill convert: there is nothing to convert: name --planes, --hits, or both", file=sys.stderr)
-        return _USAGE
+    verb = given.pop("verb")
     try:
-        made = _convert.convert(output, **given)
+        print({"convert": _convert_files, "plugin": _make_plugin, "shape": _state_shape}[verb](given))
+        return 0
     except ModuleNotFoundError as why:
-        print(f"wiremill convert: {why}", file=sys.stderr)
-        return _FAILURE
+        code, text = _FAILURE, str(why)
     except FileExistsError as why:
-        print(f"wiremill convert: {why.filename} is there already; --force replaces it", file=sys.stderr)
-        return _USAGE
+        code, text = _USAGE, f"{why.filename} is there already; --force replaces it"
     except OSError as why:
-        print(f"wiremill convert: {why.filename or output}: {why.strerror or why}", file=sys.stderr)
-        return _USAGE if isinstance(why, FileNotFoundError) and why.filename != output else _FAILURE
+        code = _USAGE if isinstance(why, FileNotFoundError) and not str(why.filename).endswith(".part") else _FAILURE
+        text = f"{why.filename or verb}: {why.strerror or why}"
     except ValueError as why:
-        print(f"wiremill convert: {why}", file=sys.stderr)
-        return _BAD_INPUT
-    print(f"{output}: {made.events} events, {made.planes} planes, {made.hits} hits")
-    return 0
+        code, text = _BAD_INPUT, str(why)
+    print(f"wiremill {verb}: {text}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

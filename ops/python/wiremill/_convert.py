@@ -227,7 +227,7 @@ def convert(output: Path, *, planes: Union[None, Path, Sequence[Path]] = None, h
     """
     h5py, to = _files.package("h5py", "convert"), os.fspath(output)
     if planes is None and hits is None:
-        raise ValueError("there is nothing to convert: name planes, hits, or both")
+        raise ValueError("there is nothing to convert: name planes (--planes), hits (--hits), or both")
     if axis not in ("channel", "wire"):
         raise ValueError(f"axis is {axis!r}; it is \"channel\" or \"wire\"")
     if isinstance(pedestal, str) and pedestal not in ("check", "none", "median"):

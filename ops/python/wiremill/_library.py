@@ -112,6 +112,11 @@ def labels(label: Any, handle: Any, n: int) -> list[str]:
     return [label(handle, i).decode() for i in range(n)] if label(handle, 0) else []
 
 
+def beside(name: str) -> str:
+    """The path of a file that lies beside the library."""
+    return os.path.join(os.path.dirname(os.path.abspath(_path())), name)
+
+
 def version() -> str:
     """The library's version."""
     return str(call.wiremill_version(), "ascii")
