@@ -12,6 +12,7 @@
 #include "ops/process/wm_command.h"
 #include "ops/process/wm_complain.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_text.h"
 #include "schema/wm_limits.h"
 
 #include <errno.h>
@@ -281,12 +282,6 @@ static void print_port (const char *what, const wm_port_t *port)
     printf ("\n");
 }
 
-static bool ends_with_wmm (const char *path)
-{
-    const size_t n = strlen (path);
-    return n >= 4 && !strcmp (path + n - 4, ".wmm");
-}
-
 static int import_main (const wm_args_t *args)
 {
     wm_error_t error;
@@ -295,9 +290,9 @@ static int import_main (const wm_args_t *args)
                *to = wm_args_place (args, "output", place);
     if (!from || wm_args_rest (args, 1))
         return wm_args_refuse (args, from ? "name one model at a time" : "name the model to read");
-    if (ends_with_wmm (from))
+    if (wm_text_ends (from, ".wmm"))
         return wm_args_refuse (args, "%s is imported already: give it by --model", from);
-    if (!ends_with_wmm (to))
+    if (!wm_text_ends (to, ".wmm"))
         return wm_args_refuse (args,
                                "--output %s: give a name that ends in .wmm, by which --model knows "
                                "that it is imported",

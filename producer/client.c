@@ -9,6 +9,7 @@
    this process its session, no more.  */
 #include "kernels/patch/wm_spec.h"
 #include "producer/verbs.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_restart.h"
 #include "schema/base/wm_table.h"
@@ -18,15 +19,12 @@
 #include "schema/wm_defaults.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -521,22 +519,6 @@ static void run (helper_t *self)
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
-/* Maps what the library shares; it is read only. -1 and errno.  */
-static int map_memory (helper_t *self, const char *path)
-{
-    struct stat status;
-    const int fd = open (path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat (fd, &status))
-        return -1;
-    void *memory = mmap (NULL, (size_t) status.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    close (fd);
-    if (memory == MAP_FAILED)
-        return -1;
-    self->memory = memory;
-    self->memory_bytes = (size_t) status.st_size;
-    return 0;
-}
-
 static int client_main (const wm_args_t *args)
 {
     static helper_t self;
@@ -545,8 +527,8 @@ static int client_main (const wm_args_t *args)
     char label[64], host[48] = "?";
     const pid_t of = (pid_t) wm_args_number (args, "of");
     const char *memory = wm_args_text (args, "memory");
-    if (memory && map_memory (&self, memory))
-        return wm_args_refuse (args, "--memory %s: %s", memory, strerror (errno));
+    if (memory && wm_file_map (memory, SIZE_MAX, &self.memory, &self.memory_bytes, &error))
+        return wm_args_refuse (args, "--memory %s", error.text);
     mallopt (M_MMAP_THRESHOLD, KEPT_BYTES / 2); /* messages of MBs come and go: their pages stay */
     mallopt (M_TRIM_THRESHOLD, KEPT_BYTES);
     close_range (fd + 1, ~0u, 0); /* what the program left open for others */

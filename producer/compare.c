@@ -109,15 +109,6 @@ static void print_people (const wm_comparison_t *self, const char *a, uint32_t n
             wm_comparison_is_same (self) ? "the same" : "not the same", self->tolerance);
 }
 
-/* JSON has no infinity.  */
-static void print_number (const char *name, double value, int precision)
-{
-    if (isfinite (value))
-        printf (", \"%s\": %.*g", name, precision, value);
-    else
-        printf (", \"%s\": null", name);
-}
-
 static void print_json (const wm_comparison_t *self)
 {
     printf ("{\"schema\": \"wiremill-compare-1\", \"same\": %s, \"tolerance\": %.9g, "
@@ -149,16 +140,16 @@ static void print_json (const wm_comparison_t *self)
         }
         printf ("%s{\"name\": \"%s\", \"above\": %" PRIu64, k ? ", " : "", self->a.label[k],
                 l->n_over);
-        print_number ("largest", l->largest, 9);
-        print_number ("mean", l->mean, 9);
-        print_number ("q50", l->quantile[0], 9);
-        print_number ("q90", l->quantile[1], 9);
-        print_number ("q99", l->quantile[2], 9);
-        print_number ("q999", l->quantile[3], 9);
+        wm_comparison_print_number ("largest", l->largest, 9);
+        wm_comparison_print_number ("mean", l->mean, 9);
+        wm_comparison_print_number ("q50", l->quantile[0], 9);
+        wm_comparison_print_number ("q90", l->quantile[1], 9);
+        wm_comparison_print_number ("q99", l->quantile[2], 9);
+        wm_comparison_print_number ("q999", l->quantile[3], 9);
         printf (", \"worst\": [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", id[0], id[1],
                 id[2], id[3]);
-        print_number ("a", l->score_a, wm_comparison_digits (l->score_a));
-        print_number ("b", l->score_b, wm_comparison_digits (l->score_b));
+        wm_comparison_print_number ("a", l->score_a, wm_comparison_digits (l->score_a));
+        wm_comparison_print_number ("b", l->score_b, wm_comparison_digits (l->score_b));
         putchar ('}');
     }
     fputs ("], \"not_compared\": [", stdout);

@@ -231,11 +231,7 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
         return error->fault;
     /* From here on there is no file to write but the array.  */
     wm_produce_confine_reader (files, job->pair.planes ? 3 : job->pair.channels ? 2 : 1);
-    job->reader = job->pair.planes ? wm_reader_open_pair (job->input, &job->pair, &job->spec, error)
-                  : job->pair.channels
-                      ? wm_reader_open_frames (job->input, job->pair.channels, job->pair.pedestal,
-                                               &job->spec, error)
-                      : wm_reader_open (job->input, &job->spec, error);
+    job->reader = wm_reader_open_pair (job->input, &job->pair, &job->spec, error);
     if (!job->reader)
         return error->fault;
     if (!wm_reader_has_planes (job->reader))

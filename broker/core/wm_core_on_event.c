@@ -283,17 +283,8 @@ static void on_fetch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                         msg->key.ordinal, msg->key.batch);
         return;
     }
-    memcpy (answer.digest, batch->digest, 16);
-    answer.n_hit = batch->n_hit;
-    if (batch->state == BATCH_RETURNED) {
-        session->sent_ms = self->now_ms;
-        self->sink.fetch (self->sink.context, session->id, &answer, &batch->place);
-        return;
-    }
-    assert (batch->state == BATCH_HELD);
-    answer.code = WM_HIT_HELD;
-    snprintf (answer.text, sizeof answer.text, "%s", batch->held ? batch->held : "held");
-    wm_core_send (self, session, &answer, &(wm_payload_t){ NULL, "", 0 });
+    assert (batch->state == BATCH_RETURNED || batch->state == BATCH_HELD);
+    wm_core_batch_answer (self, batch, &batch->place);
 }
 
 /* ---- effects of durable records -------------------------------------------------------------- */

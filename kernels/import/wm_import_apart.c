@@ -293,29 +293,6 @@ static wm_fault_t hear (wm_import_t *self, answer_t *answer, wm_error_t *error)
     return answer->error.fault;
 }
 
-/* Removes a folder of imports with all in it; they make no folders there but OpenVINO's.  */
-static void remove_folder (const char *folder, int depth)
-{
-    DIR *list = opendir (folder);
-    const struct dirent *entry;
-    char path[PATH_MAX];
-    while (list && (entry = readdir (list)))
-        if (strcmp (entry->d_name, ".") != 0 && strcmp (entry->d_name, "..") != 0 &&
-            snprintf (path, sizeof path, "%s/%s", folder, entry->d_name) < (int) sizeof path &&
-            unlink (path) && depth)
-            remove_folder (path, depth - 1);
-    if (list)
-        closedir (list);
-    rmdir (folder);
-}
-
-static bool is_still (int fd, const char *folder)
-{
-    struct stat ours, there;
-    return fstat (fd, &ours) == 0 && stat (folder, &there) == 0 && ours.st_ino == there.st_ino &&
-           ours.st_dev == there.st_dev;
-}
-
 /* Removes what killed imports to this place left; those that still run hold the lock of theirs.  */
 static void sweep (const char *place)
 {
@@ -332,8 +309,8 @@ static void sweep (const char *place)
             snprintf (path, sizeof path, "%s/%s", parent, entry->d_name) >= (int) sizeof path)
             continue;
         const int fd = open (path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd >= 0 && flock (fd, LOCK_EX | LOCK_NB) == 0 && is_still (fd, path))
-            remove_folder (path, 1);
+        if (fd >= 0 && flock (fd, LOCK_EX | LOCK_NB) == 0 && wm_file_is_still (fd, path))
+            wm_folder_remove (path);
         if (fd >= 0)
             close (fd);
     }
@@ -356,7 +333,7 @@ static int folder_make (const char *place, char folder[PATH_MAX])
             return -1;
         while (flock (fd, LOCK_EX) && errno == EINTR)
             ;
-        if (is_still (fd, folder))
+        if (wm_file_is_still (fd, folder))
             return fd;
         close (fd); /* a sweep came between */
     }
@@ -446,7 +423,7 @@ void wm_import_destroy (wm_import_t **self_p)
     if (self->pid)
         reap (self);
     if (*self->folder)
-        remove_folder (self->folder, 1);
+        wm_folder_remove (self->folder);
     if (self->lock >= 0)
         close (self->lock);
     free (self);

@@ -45,12 +45,6 @@ static wm_model_t *open_sound (const char *path, const char *sha256)
     return model;
 }
 
-static bool ends_with (const char *text, const char *end)
-{
-    const size_t n = strlen (text), m = strlen (end);
-    return n >= m && strcmp (text + n - m, end) == 0;
-}
-
 /* What people give as a model, and what to do about it; NULL: it may be one.  */
 static const char *no_model (wm_kind_t kind)
 {
@@ -246,12 +240,12 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
                *data = NULL;
     if (wm_plugin_is (path))
         plugin = path;
-    else if (choices->plugin && !ends_with (path, ".wmm"))
+    else if (choices->plugin && !wm_text_ends (path, ".wmm"))
         plugin = choices->plugin, data = path;
     wm_fault_t fault = data ? WM_OK : wm_setup_model (path, error);
     if (fault)
         return fault;
-    const bool ready = plugin || ends_with (path, ".wmm");
+    const bool ready = plugin || wm_text_ends (path, ".wmm");
     if (!ready)
         wm_import_cache_init (&kept);
     fault = plugin  ? take_plugin (self, plugin, data, opened, error)

@@ -46,14 +46,10 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, wm_error_t
 
 /* The same of hits whose planes lie elsewhere; hits, planes and map are joined by event, wire and
    channel. Known are numl's hit_table and larrecodnn's chargehits, with Wire-Cell's frames
-   (wm_frames.h).  */
+   (wm_frames.h). With channels and without planes, of frames alone, whose windows are scored
+   (points: windows). With neither, wm_reader_open.  */
 wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
                                   const wm_spec_t *spec, wm_error_t *error);
-
-/* The same of frames alone, whose windows are scored (points: windows). `pedestal` as wm_pins.h has
-   it.  */
-wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const char *pedestal,
-                                    const wm_spec_t *spec, wm_error_t *error);
 
 /* Opens `file`, the content of input `name`, as the campaign's pins tell, if wm_reader_fits.  */
 wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,

@@ -85,8 +85,9 @@ static wm_reader_t *with_points (wm_reader_t *self, const wm_spec_t *spec, wm_er
     return self;
 }
 
-wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const char *pedestal,
-                                    const wm_spec_t *spec, wm_error_t *error)
+/* Frames alone.  */
+static wm_reader_t *open_frames (const char *name, const char *channels, const char *pedestal,
+                                 const wm_spec_t *spec, wm_error_t *error)
 {
     wm_reader_t *self = NULL;
     if (spec->points != WM_POINTS_WINDOWS)
@@ -102,6 +103,10 @@ wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, cons
 wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
                                   const wm_spec_t *spec, wm_error_t *error)
 {
+    const bool has_channels = pair->channels && *pair->channels;
+    if (!pair->planes || !*pair->planes)
+        return has_channels ? open_frames (name, pair->channels, pair->pedestal, spec, error)
+                            : wm_reader_open (name, spec, error);
     wm_reader_t *self = NULL;
     wm_h5_t *file =
         wm_hits_csv_is (name) ? wm_hits_csv_open (name, error) : wm_h5_open (name, error);
@@ -158,12 +163,8 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, wm_error_t
 static wm_reader_t *input_open (const char *file, const char *name, const wm_pins_t *pins,
                                 const wm_spec_t *spec, wm_error_t *error)
 {
-    char planes[PATH_MAX];
-    if (!*pins->planes && *pins->channels)
-        return wm_reader_open_frames (file, pins->channels, pins->pedestal, spec, error);
-    if (!*pins->planes)
-        return wm_reader_open (file, spec, error);
-    if (!wm_pair_planes (pins, name, planes)) {
+    char planes[PATH_MAX] = "";
+    if (*pins->planes && !wm_pair_planes (pins, name, planes)) {
         wm_fault (error, WM_EBATCH, "%.300s: the path of its planes is too long", name);
         return NULL;
     }

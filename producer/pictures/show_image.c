@@ -154,9 +154,8 @@ void wm_show_charge (wm_show_t *self)
 {
     wm_error_t error;
     const wm_event_t *event = &self->event;
-    self->reader = self->pair.channels ? wm_reader_open_frames (self->input, self->pair.channels,
-                                                                self->pedestal, &self->spec, &error)
-                                       : wm_reader_open (self->input, &self->spec, &error);
+    const wm_reader_pair_t frames = { .channels = self->pair.channels, .pedestal = self->pedestal };
+    self->reader = wm_reader_open_pair (self->input, &frames, &self->spec, &error);
     wm_fault_t fault = self->reader ? WM_OK : error.fault;
     const uint32_t n = self->reader ? wm_reader_n_event (self->reader) : 0;
     bool is_found = false;

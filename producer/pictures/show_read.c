@@ -84,11 +84,7 @@ static wm_fault_t read_truth (wm_show_t *self, wm_error_t *error)
 
 static wm_fault_t open_input (wm_show_t *self, wm_error_t *error)
 {
-    self->reader =
-        self->pair.planes     ? wm_reader_open_pair (self->input, &self->pair, &self->spec, error)
-        : self->pair.channels ? wm_reader_open_frames (self->input, self->pair.channels,
-                                                       self->pedestal, &self->spec, error)
-                              : wm_reader_open (self->input, &self->spec, error);
+    self->reader = wm_reader_open_pair (self->input, &self->pair, &self->spec, error);
     if (!self->reader)
         return error->fault;
     if (!wm_reader_has_planes (self->reader))

@@ -240,14 +240,6 @@ static void json_text (const char *text)
     putchar ('"');
 }
 
-static void json_number (const char *name, double value, int precision)
-{
-    if (isfinite (value)) /* JSON has no infinity */
-        printf (", \"%s\": %.*g", name, precision, value);
-    else
-        printf (", \"%s\": null", name);
-}
-
 static void json_output (const char *name, const wm_folder_output_t *output)
 {
     printf ("\"%s\": ", name);
@@ -282,7 +274,7 @@ static void json_row (const wm_folders_t *self, size_t i, const wm_folders_row_t
                 row->is_same ? "true" : "false", found->a.n_row, found->b.n_row, found->n_joined,
                 found->n_scored, found->n_only[0], found->n_only[1], found->n_status, row->n_over);
         json_otherwise (row->is_called, row->n_other);
-        json_number ("largest", row->largest, 9);
+        wm_comparison_print_number ("largest", row->largest, 9);
         fputs (", \"not_compared\": [", stdout);
         for (uint32_t k = 0; k < found->n_gone; k++) {
             fputs (k ? ", " : "", stdout);
@@ -306,14 +298,14 @@ static void json_label (const wm_folders_t *self, const wm_folders_label_t *l)
         return;
     }
     printf (", \"above\": %" PRIu64, l->n_over);
-    json_number ("largest", l->largest, 9);
-    json_number ("mean", l->sum / (double) l->n_scored, 9);
+    wm_comparison_print_number ("largest", l->largest, 9);
+    wm_comparison_print_number ("mean", l->sum / (double) l->n_scored, 9);
     fputs (", \"output\": ", stdout);
     json_text (wm_folder_pairs_name (&self->pairs, l->worst_pair, name));
     printf (", \"worst\": [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", id[0], id[1],
             id[2], id[3]);
-    json_number ("a", l->score_a, wm_comparison_digits (l->score_a));
-    json_number ("b", l->score_b, wm_comparison_digits (l->score_b));
+    wm_comparison_print_number ("a", l->score_a, wm_comparison_digits (l->score_a));
+    wm_comparison_print_number ("b", l->score_b, wm_comparison_digits (l->score_b));
     putchar ('}');
 }
 

@@ -219,6 +219,14 @@ void wm_comparison_print_statuses (const uint64_t pair[WM_HIT_STATUSES][WM_HIT_S
                         wm_comparison_status (a), wm_comparison_status (b));
 }
 
+void wm_comparison_print_number (const char *name, double value, int precision)
+{
+    if (isfinite (value))
+        printf (", \"%s\": %.*g", name, precision, value);
+    else
+        printf (", \"%s\": null", name);
+}
+
 int wm_comparison_digits (double score)
 {
     return (double) (float) score == score ? 9 : 17;

@@ -59,6 +59,9 @@ const char *wm_comparison_status (uint8_t status);
 /* Prints a line for each two statuses that hits have in A and in B, with their number.  */
 void wm_comparison_print_statuses (const uint64_t pair[WM_HIT_STATUSES][WM_HIT_STATUSES]);
 
+/* Prints `, "NAME": VALUE` of JSON, which has no infinity: null.  */
+void wm_comparison_print_number (const char *name, double value, int precision);
+
 /* How many digits a score has as it is stored: of float32 or float64.  */
 int wm_comparison_digits (double score);
 

@@ -4,6 +4,7 @@
    What config.pbtxt states is repeated; what it leaves out comes from the model.  */
 #include "producer/net/wm_pbtxt.h"
 #include "producer/serving/wm_models_private.h"
+#include "schema/base/wm_text.h"
 #include "schema/wm_limits.h"
 
 #include <stdio.h>
@@ -21,19 +22,13 @@ static json_int_t max_batch (const wm_version_t *self)
                : WM_MODELS_BATCH_MAX;
 }
 
-static bool ends_with (const char *text, const char *end)
-{
-    const size_t n = strlen (text), m = strlen (end);
-    return n >= m && strcmp (text + n - m, end) == 0;
-}
-
 /* Clients read which framework a model is of: that of its file.  */
 static const char *platform (const wm_version_t *self)
 {
     const char *given = wm_pbtxt_text (self->config, "platform");
     if (given && *given)
         return given;
-    return ends_with (self->file, ".graphdef") || ends_with (self->file, ".pb")
+    return wm_text_ends (self->file, ".graphdef") || wm_text_ends (self->file, ".pb")
                ? "tensorflow_graphdef"
                : "onnxruntime_onnx";
 }

@@ -45,7 +45,17 @@ bool wm_repository_is_name (const char *name)
     return is_name (name, strlen (name));
 }
 
-/* The versions of a --model, the newest first.  */
+/* Puts a number at its place among versions, the newest first; its file is the caller's.  */
+static void make_room (wm_model_files_t *files, uint32_t at, long number)
+{
+    for (uint32_t i = files->n_version++; i > at; i--) {
+        files->number[i] = files->number[i - 1];
+        memcpy (files->file[i], files->file[i - 1], sizeof *files->file);
+    }
+    files->number[at] = number;
+}
+
+/* The versions of a --model.  */
 static wm_fault_t add_file (wm_model_entry_t *entry, long number, const char *file,
                             wm_error_t *error)
 {
@@ -61,11 +71,7 @@ static wm_fault_t add_file (wm_model_entry_t *entry, long number, const char *fi
     if (files->n_version == WM_MODELS_VERSIONS_MAX)
         return wm_fault (error, WM_EUSAGE, "--model %s: more than %d versions", entry->name,
                          WM_MODELS_VERSIONS_MAX);
-    for (uint32_t i = files->n_version++; i > at; i--) {
-        files->number[i] = files->number[i - 1];
-        memcpy (files->file[i], files->file[i - 1], sizeof *files->file);
-    }
-    files->number[at] = number;
+    make_room (files, at, number);
     if (!realpath (file, files->file[at]))
         return wm_fault (error, WM_EUSAGE, "--model %s=%.300s cannot be read: %s", entry->name,
                          file, strerror (errno)); /* it went, or a folder of it may not be read */
@@ -297,11 +303,7 @@ static void add_version (wm_model_files_t *files, long number, const char *path)
         return; /* the newest are kept */
     if (files->n_version == WM_MODELS_VERSIONS_MAX)
         files->n_version--;
-    for (uint32_t i = files->n_version++; i > at; i--) {
-        files->number[i] = files->number[i - 1];
-        memcpy (files->file[i], files->file[i - 1], sizeof *files->file);
-    }
-    files->number[at] = number;
+    make_room (files, at, number);
     snprintf (files->file[at], sizeof *files->file, "%s", path);
 }
 

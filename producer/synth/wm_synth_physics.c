@@ -2,6 +2,7 @@
 
    Particles are stepped one at a time from a stack, so that showers need no recursion. Energies are
    kinetic, in MeV; lengths in cm; a step leaves one deposit.  */
+#include "kernels/model/wm_seed.h"
 #include "producer/synth/wm_synth.h"
 
 #include "schema/base/wm_grow.h"
@@ -38,20 +39,12 @@ typedef struct {
     int depth;
 } world_t;
 
-static uint64_t splitmix (uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 void wm_random_seed (wm_random_t *self, uint64_t seed, uint64_t stream)
 {
     uint64_t mix = seed;
-    mix = splitmix (&mix) ^ stream;
+    mix = wm_seed_next (&mix) ^ stream;
     for (int i = 0; i < 4; i++)
-        self->state[i] = splitmix (&mix);
+        self->state[i] = wm_seed_next (&mix);
 }
 
 static uint64_t rotate (uint64_t x, int by)

@@ -335,7 +335,7 @@ wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error)
    PATH.PID.tmp (or a random number), locked by its writer: a file without a lock was left behind by
    a killed writer.  */
 
-static bool is_still (int fd, const char *name)
+bool wm_file_is_still (int fd, const char *name)
 {
     struct stat ours, there;
     return fstat (fd, &ours) == 0 && stat (name, &there) == 0 && ours.st_ino == there.st_ino &&
@@ -352,7 +352,7 @@ static int open_temporary (const char *name)
             return -1;
         while (flock (fd, LOCK_EX) && errno == EINTR) /* no locks there: nothing is swept */
             ;
-        if (is_still (fd, name))
+        if (wm_file_is_still (fd, name))
             return fd;
         close (fd);
     }
@@ -378,7 +378,7 @@ static int open_random (const char *path, mode_t mode, char name[PATH_MAX])
             return -1;
         while (flock (fd, LOCK_EX) && errno == EINTR)
             ;
-        if (is_still (fd, name))
+        if (wm_file_is_still (fd, name))
             return fd;
         close (fd);
     }
@@ -399,7 +399,7 @@ void wm_file_sweep (const char *path)
             snprintf (name, sizeof name, "%s/%s", folder, entry->d_name) >= (int) sizeof name)
             continue;
         const int fd = open (name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (fd >= 0 && flock (fd, LOCK_EX | LOCK_NB) == 0 && is_still (fd, name))
+        if (fd >= 0 && flock (fd, LOCK_EX | LOCK_NB) == 0 && wm_file_is_still (fd, name))
             unlink (name);
         if (fd >= 0)
             close (fd);

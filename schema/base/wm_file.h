@@ -117,6 +117,10 @@ wm_fault_t wm_file_commit (wm_file_new_t *self, wm_error_t *error);
 /* Drops it, if one is being made: what has the name stays.  */
 void wm_file_abort (wm_file_new_t *self);
 
+/* Returns whether an open file or folder still has this name: whoever sweeps may have been faster
+   than the lock of its maker.  */
+bool wm_file_is_still (int fd, const char *name);
+
 /* Removes temporary files that killed writers of this path left behind; running writers keep
    theirs.  */
 void wm_file_sweep (const char *path);

@@ -220,6 +220,12 @@ size_t wm_text_character (const char *text, size_t bytes, uint32_t *code)
     return *code < least[n] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : n;
 }
 
+bool wm_text_ends (const char *text, const char *end)
+{
+    const size_t n = strlen (text), m = strlen (end);
+    return n >= m && strcmp (text + n - m, end) == 0;
+}
+
 bool wm_text_is_utf8 (const void *text, size_t bytes)
 {
     const char *at = text; /* may be NULL of no bytes */

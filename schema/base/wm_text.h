@@ -61,6 +61,8 @@ bool wm_text_is_utf8 (const void *text, size_t bytes);
 /* Returns how many bytes the blank at `text` has; 0: no blank, such as the end of a line.  */
 size_t wm_text_blank (const char *text);
 
+bool wm_text_ends (const char *text, const char *end);
+
 /* Cuts blanks and ends of lines off both ends, in place; returns where the rest begins.  */
 char *wm_text_trim (char *text);
 
