@@ -74,7 +74,6 @@
 #include "broker/core/wm_input_set.h"
 #include "broker/core/wm_queue.h"
 #include "broker/core/wm_rate.h"
-#include "broker/core/wm_speed.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_table.h"
 #include "schema/session/wm_join.h"

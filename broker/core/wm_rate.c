@@ -1,5 +1,9 @@
-/* wm_rate.c - counts per second in a ring of ten buckets.  */
+/* wm_rate.c - counts per second in a ring of ten buckets, and a decaying mean of the time per
+   hit.  */
 #include "broker/core/wm_rate.h"
+
+/* A result ten results ago counts a third of the latest.  */
+#define KEEP 0.9
 
 static void advance (wm_rate_t *self, int64_t now_ms)
 {
@@ -28,4 +32,15 @@ double wm_rate_per_s (const wm_rate_t *self, int64_t now_ms)
     }
     double seconds = (double) (now_ms - self->start_ms) / 1000;
     return sum / (seconds < 1 ? 1 : seconds > WM_RATE_SECONDS ? WM_RATE_SECONDS : seconds);
+}
+
+void wm_speed_add (wm_speed_t *self, double ms, double hits)
+{
+    self->ms = self->ms * KEEP + ms;
+    self->hits = self->hits * KEEP + hits;
+}
+
+double wm_speed_ms (const wm_speed_t *self, double hits)
+{
+    return hits * self->ms / self->hits;
 }
