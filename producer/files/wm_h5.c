@@ -121,7 +121,9 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
         return NULL;
     close (fd);
     wm_h5_t *self = calloc (1, sizeof *self);
-    if (!self || !(self->path = strdup (path))) {
+    if (!self || !(self->path = strdup (path)) ||
+        !(self->group = calloc (1, sizeof *self->group))) {
+        free (self ? self->path : NULL);
         free (self);
         wm_fault (error, WM_EHOST, "out of memory");
         return NULL;
@@ -145,10 +147,13 @@ wm_h5_t *wm_h5_take (int64_t file, const char *path, uint64_t bytes, wm_error_t 
 {
     wm_h5_t *self = calloc (1, sizeof *self);
     if (self)
-        *self = (wm_h5_t){ .file = file, .file_bytes = bytes, .path = strdup (path) };
+        *self = (wm_h5_t){ .file = file,
+                           .group = calloc (1, sizeof *self->group),
+                           .file_bytes = bytes,
+                           .path = strdup (path) };
     else
         H5Fclose (file);
-    if (self && self->path)
+    if (self && self->path && self->group)
         return self;
     wm_fault (error, WM_EHOST, "out of memory");
     wm_h5_close (&self);
@@ -160,8 +165,11 @@ void wm_h5_close (wm_h5_t **self_p)
     wm_h5_t *self = *self_p;
     if (!self)
         return;
+    if (self->group && self->group->id)
+        H5Gclose (self->group->id);
     if (self->file >= 0)
         H5Fclose (self->file);
+    free (self->group);
     free (self->path);
     free (self->space);
     free (self);

@@ -21,6 +21,8 @@
 #define CACHE_BYTES_MAX (16u << 20)   /* and at most this: a larger chunk is never kept */
 #define CACHE_WHOLE_BYTES (4u << 20)  /* of a column that every event reads all of */
 #define CACHE_ALL_BYTES (32u << 20)   /* of all columns of all files */
+#define KEPT_BYTES 16384u             /* a column up to this is short: it is kept whole */
+#define CONVERT_FEW_BYTES 16384u      /* of a buffer where few values are converted */
 #define TOGETHER_ROWS 65536u          /* spans are read together up to this many rows, */
 #define TOGETHER_GAP 1024u            /* where less than this lies between two */
 #define TOGETHER_WIDTH_MAX 8u         /* and rows are short */
@@ -56,6 +58,8 @@ struct wm_dataset_t {
     stored_t stored;                    /* when it was opened first */
     uint64_t sound_first, sound_end;    /* rows in chunks of which none is short */
     bool is_read, is_sparse;            /* sparse_find: some of it was never written */
+    void *kept;                         /* all rows of a short column; NULL: they are not kept, */
+    wm_h5_type_t kept_type;             /* as this type */
     bool is_cached;                     /* is in the list, for `bytes` */
     size_t bytes;
     wm_dataset_t *newer, *older;
@@ -78,18 +82,15 @@ static bool is_half (hid_t type)
            mantissa_size == 10 && H5Tget_ebias (type) == 15;
 }
 
-static wm_fault_t type_check (wm_column_t *column, wm_h5_class_t class, size_t *bytes,
+static wm_fault_t type_check (wm_column_t *column, hid_t type, wm_h5_class_t class, size_t *bytes,
                               wm_error_t *error)
 {
-    hid_t type = H5Dget_type (column->data->id);
     H5T_class_t is = type < 0 ? H5T_NO_CLASS : H5Tget_class (type);
     *bytes = type < 0 ? 0 : H5Tget_size (type);
     bool fine = *bytes >= 1 && *bytes <= 8 &&
                 (is == H5T_INTEGER || (is == H5T_FLOAT && class == WM_H5_FLOAT));
     column->half = fine && is == H5T_FLOAT && is_half (type);
     const char *what = fine ? NULL : wm_h5_reason_type (type, class == WM_H5_FLOAT);
-    if (type >= 0)
-        H5Tclose (type);
     return fine ? WM_OK
                 : wm_fault (error, WM_EBATCH, "%.300s: dataset %s does not contain %s but %s",
                             wm_h5_path (column->file), column->name,
@@ -128,10 +129,10 @@ static wm_fault_t shape_check (wm_column_t *column, uint32_t width, wm_error_t *
 }
 
 /* Checks that the dataset's bytes lie in this file, and can.  */
-static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_error_t *error)
+static wm_fault_t storage_check (wm_column_t *column, hid_t list, size_t value_bytes,
+                                 wm_error_t *error)
 {
     wm_dataset_t *data = column->data;
-    hid_t list = H5Dget_create_plist (data->id);
     H5D_layout_t layout = list < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout (list);
     bool inside = layout == H5D_COMPACT || layout == H5D_CHUNKED ||
                   (layout == H5D_CONTIGUOUS && H5Pget_external_count (list) == 0);
@@ -147,8 +148,6 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
                 chunk = chunks = UINT64_MAX;
         data->chunk_bytes = chunk, data->chunks_bytes = chunks;
     }
-    if (list >= 0)
-        H5Pclose (list);
     const char *path = wm_h5_path (column->file);
     char end[WM_H5_SHORT_BYTES];
     if (!inside)
@@ -174,10 +173,9 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
 }
 
 /* Notes how the dataset is stored; what follows type and layout is 0 if it does not apply.  */
-static void stored_note (hid_t id, stored_t *stored)
+static void stored_note (hid_t type, hid_t list, stored_t *stored)
 {
     memset (stored, 0, sizeof *stored); /* it is compared as bytes */
-    hid_t type = H5Dget_type (id), list = H5Dget_create_plist (id);
     stored->class = H5Tget_class (type);
     stored->order = H5Tget_order (type);
     stored->sign = stored->class == H5T_INTEGER ? H5Tget_sign (type) : H5T_SGN_NONE;
@@ -199,10 +197,25 @@ static void stored_note (hid_t id, stored_t *stored)
                                                stored->filter[i].value, 0, NULL, NULL);
         stored->filter[i].n_value = (unsigned) n_value;
     }
+}
+
+/* Checks the open dataset of a column, and notes how it is stored. The library copies a list of
+   properties whenever it is asked for it: once is enough.  */
+static wm_fault_t dataset_check (wm_column_t *column, wm_error_t *error)
+{
+    wm_dataset_t *data = column->data;
+    size_t value_bytes;
+    hid_t type = H5Dget_type (data->id), list = H5Dget_create_plist (data->id);
+    wm_fault_t fault;
+    if (!(fault = type_check (column, type, data->class, &value_bytes, error)) &&
+        !(fault = shape_check (column, data->width_wanted, error)) &&
+        !(fault = storage_check (column, list, value_bytes, error)))
+        stored_note (type, list, &data->stored);
     if (type >= 0)
         H5Tclose (type);
     if (list >= 0)
         H5Pclose (list);
+    return fault;
 }
 
 /* Opens and checks the dataset of a column.  */
@@ -213,25 +226,21 @@ static wm_fault_t dataset_open (wm_column_t *column, wm_error_t *error)
     if (odd != H5L_TYPE_HARD && odd != H5L_TYPE_ERROR)
         return wm_fault (error, WM_EBATCH, "%s: %s is a link: refused", wm_h5_path (column->file),
                          column->name);
-    hid_t access = H5Pcreate (H5P_DATASET_ACCESS);
+    static hid_t access;
+    if (!access)
+        access = H5Pcreate (H5P_DATASET_ACCESS);
     H5Pset_chunk_cache (access, 521, data->limit_bytes, 1.0);
-    hid_t id = odd ? -1 : H5Dopen2 (column->file->file, column->name, access);
+    const char *last;
+    const hid_t place = wm_h5_place (column->file, column->name, &last);
+    hid_t id = odd ? -1 : H5Dopen2 (place, last, access);
     char reason[WM_H5_REASON_BYTES], end[WM_H5_SHORT_BYTES];
     if (id < 0)
         wm_h5_reason_dataset (reason);
-    H5Pclose (access);
     if (id < 0)
         return wm_fault (error, WM_EBATCH, "%s: %s is %s",
                          wm_h5_short (wm_h5_path (column->file), end), column->name, reason);
     data->id = id;
-    size_t value_bytes;
-    wm_fault_t fault;
-    if ((fault = type_check (column, data->class, &value_bytes, error)) ||
-        (fault = shape_check (column, data->width_wanted, error)) ||
-        (fault = storage_check (column, value_bytes, error)))
-        return fault;
-    stored_note (id, &data->stored);
-    return WM_OK;
+    return dataset_check (column, error);
 }
 
 /* ---- caches ---------------------------------------------------------------------------------- */
@@ -341,6 +350,7 @@ void wm_h5_column_close (wm_column_t *column)
 {
     if (column && column->data) {
         dataset_close (column->data);
+        free (column->data->kept);
         free (column->data);
         column->data = NULL;
     }
@@ -381,18 +391,21 @@ static H5T_conv_ret_t stop (H5T_conv_except_t what, hid_t from, hid_t to, void *
     return H5T_CONV_ABORT;
 }
 
-/* How rows are transferred: integers exactly.  */
-static hid_t transfer_list (wm_h5_type_t type)
+/* How so many values are transferred: integers exactly. The library fills the buffer of a
+   conversion, by default 1 MiB, with zeros before each read.  */
+static hid_t transfer_list (wm_h5_type_t type, uint64_t count)
 {
-    static hid_t exact;
-    if (type != WM_H5_I32 && type != WM_H5_I64)
-        return H5P_DEFAULT;
-    if (!exact) {
-        exact = H5Pcreate (H5P_DATASET_XFER);
-        H5Pset_type_conv_cb (exact, stop, NULL);
+    static hid_t list[2][2]; /* [exact][few] */
+    for (int i = 0; i < 4 && !list[1][1]; i++) {
+        hid_t *own = &list[i / 2][i % 2];
+        *own = H5Pcreate (H5P_DATASET_XFER);
+        if (i / 2)
+            H5Pset_type_conv_cb (*own, stop, NULL);
+        if (i % 2)
+            H5Pset_buffer (*own, CONVERT_FEW_BYTES, NULL, NULL);
     }
     is_beyond = false;
-    return exact;
+    return list[type == WM_H5_I32 || type == WM_H5_I64][count <= CONVERT_FEW_BYTES / 8];
 }
 
 bool wm_h5_dataset_read (hid_t id, bool leaves, hid_t type, hid_t memory, hid_t file,
@@ -568,40 +581,82 @@ static wm_fault_t rows_check (const wm_column_t *column, hid_t id, uint64_t firs
     return fault;
 }
 
+/* Reads rows that are there, of an open dataset.  */
+static bool rows_read (const wm_column_t *column, hid_t id, uint64_t first, uint64_t count,
+                       wm_h5_type_t type, void *to)
+{
+    const uint64_t n = count * column->width;
+    hsize_t start[8] = { first }, size[8] = { count };
+    for (uint32_t i = 1; i < column->n_dim; i++)
+        size[i] = column->dim[i];
+    /* memory has the file's shape: with another one the library goes value by value */
+    hid_t file = H5Dget_space (id);
+    hid_t memory = H5Screate_simple ((int) column->n_dim, size, NULL);
+    bool fine = H5Sselect_hyperslab (file, H5S_SELECT_SET, start, NULL, size, NULL) >= 0;
+    if (fine && column->half && type == WM_H5_F32)
+        fine = read_half (column, id, memory, file, (size_t) n, to);
+    else
+        fine = fine && wm_h5_dataset_read (id, leaves (column), memory_type (type), memory, file,
+                                           transfer_list (type, n), to, n * value_bytes (type));
+    H5Sclose (memory);
+    H5Sclose (file);
+    return fine;
+}
+
+/* Copies rows of a short column, which is read whole when the first of them are wanted, and closed
+   then: a producer has many small files open, and the library keeps much for each of their
+   datasets. false: they are read as those of a long one, which finds the fault if there is one.  */
+static bool kept_take (const wm_column_t *column, uint64_t first, uint64_t count,
+                       wm_h5_type_t type, void *to)
+{
+    wm_dataset_t *data = column->data;
+    const size_t row_bytes = value_bytes (type) * column->width;
+    hid_t id;
+    wm_error_t error;
+    if (column->n_row > KEPT_BYTES / row_bytes)
+        return false;
+    if (!data->kept || data->kept_type != type) {
+        free (data->kept);
+        data->kept = NULL;
+        if (wm_h5_dataset (column, &id, &error) ||
+            rows_check (column, id, 0, column->n_row, &error))
+            return false;
+        sparse_find (column, id);
+        void *kept = malloc (column->n_row * row_bytes);
+        if (!kept || !rows_read (column, id, 0, column->n_row, type, kept)) {
+            free (kept);
+            return false;
+        }
+        data->kept = kept;
+        data->kept_type = type;
+        dataset_close (data);
+    }
+    memcpy (to, (uint8_t *) data->kept + first * row_bytes, count * row_bytes);
+    return true;
+}
+
 wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count, wm_h5_type_t type,
                        void *to, wm_error_t *error)
 {
     if (!count)
         return WM_OK;
-    bool fine = first <= column->n_row && count <= column->n_row - first;
-    if (fine) {
-        hid_t id;
-        wm_fault_t fault = wm_h5_dataset (column, &id, error);
-        if (!fault)
-            fault = rows_check (column, id, first, count, error);
-        if (fault)
-            return fault;
-        sparse_find (column, id);
-        cached_use (column->data);
-        hsize_t start[8] = { first }, size[8] = { count };
-        for (uint32_t i = 1; i < column->n_dim; i++)
-            size[i] = column->dim[i];
-        /* memory has the file's shape: with another one the library goes value by value */
-        hid_t file = H5Dget_space (id);
-        hid_t memory = H5Screate_simple ((int) column->n_dim, size, NULL);
-        fine = H5Sselect_hyperslab (file, H5S_SELECT_SET, start, NULL, size, NULL) >= 0;
-        if (fine && column->half && type == WM_H5_F32)
-            fine = read_half (column, id, memory, file, (size_t) (count * column->width), to);
-        else
-            fine = fine && wm_h5_dataset_read (id, leaves (column), memory_type (type), memory,
-                                               file, transfer_list (type), to,
-                                               count * column->width * value_bytes (type));
-        H5Sclose (memory);
-        H5Sclose (file);
-        if (!fine && (type == WM_H5_I32 || type == WM_H5_I64) && is_beyond)
-            return beyond (column, first, count, type, id, error);
-    }
-    return fine ? WM_OK : unreadable (column, first, count, error);
+    if (first > column->n_row || count > column->n_row - first)
+        return unreadable (column, first, count, error);
+    if (kept_take (column, first, count, type, to))
+        return WM_OK;
+    hid_t id;
+    wm_fault_t fault = wm_h5_dataset (column, &id, error);
+    if (!fault)
+        fault = rows_check (column, id, first, count, error);
+    if (fault)
+        return fault;
+    sparse_find (column, id);
+    cached_use (column->data);
+    if (rows_read (column, id, first, count, type, to))
+        return WM_OK;
+    if ((type == WM_H5_I32 || type == WM_H5_I64) && is_beyond)
+        return beyond (column, first, count, type, id, error);
+    return unreadable (column, first, count, error);
 }
 
 wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_h5_range_t *span, uint64_t n_span,

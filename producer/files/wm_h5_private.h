@@ -13,12 +13,24 @@
 /* The largest chunk that is read, as a whole, and the most that the library allocates at once.  */
 #define WM_H5_CHUNK_BYTES_MAX (1ull << 30)
 
+/* The group that was looked into last, reached by hard links alone.  */
+typedef struct {
+    hid_t id; /* 0: none */
+    char name[96];
+} wm_h5_group_t;
+
 struct wm_h5_t {
     hid_t file;
+    wm_h5_group_t *group;
     uint64_t file_bytes;
     char *path;
     void *space; /* of wm_h5_read_spans: TOGETHER_ROWS of TOGETHER_WIDTH_MAX doubles */
 };
+
+/* Returns what `*last`, the end of `name`, is to be looked up in: a group, which stays open because
+   most columns lie beside the one before; the file, if `name` is of no group, or of one that hard
+   links do not lead to.  */
+hid_t wm_h5_place (const wm_h5_t *self, const char *name, const char **last);
 
 /* Returns the first link on the way to `name` that is no hard one, and may lead out of this file;
    H5L_TYPE_HARD: none, H5L_TYPE_ERROR: one cannot be read.  */

@@ -25,18 +25,8 @@ const char *wm_h5_path (const wm_h5_t *self)
     return self->path;
 }
 
-bool wm_h5_has (const wm_h5_t *self, const char *name)
-{
-    char part[96];
-    for (const char *slash = name; (slash = strchr (slash, '/')); slash++) {
-        snprintf (part, sizeof part, "%.*s", (int) (slash - name), name);
-        if (part[0] && H5Lexists (self->file, part, H5P_DEFAULT) <= 0)
-            return false;
-    }
-    return H5Lexists (self->file, name, H5P_DEFAULT) > 0;
-}
-
-H5L_type_t wm_h5_link_odd (const wm_h5_t *self, const char *name)
+/* As wm_h5_link_odd, from the file on.  */
+static H5L_type_t link_odd (const wm_h5_t *self, const char *name)
 {
     char part[96];
     for (const char *at = name; *at;) {
@@ -50,6 +40,53 @@ H5L_type_t wm_h5_link_odd (const wm_h5_t *self, const char *name)
             return info.type;
     }
     return H5L_TYPE_HARD;
+}
+
+hid_t wm_h5_place (const wm_h5_t *self, const char *name, const char **last)
+{
+    wm_h5_group_t *group = self->group;
+    const char *slash = strrchr (name, '/');
+    char part[sizeof group->name];
+    *last = name;
+    if (!slash || slash == name || !slash[1] || (size_t) (slash - name) >= sizeof part)
+        return self->file;
+    snprintf (part, sizeof part, "%.*s", (int) (slash - name), name);
+    if (!group->id || strcmp (part, group->name) != 0) {
+        if (group->id)
+            H5Gclose (group->id);
+        const hid_t id = link_odd (self, part) == H5L_TYPE_HARD
+                             ? H5Gopen2 (self->file, part, H5P_DEFAULT)
+                             : -1;
+        group->id = id > 0 ? id : 0;
+        strcpy (group->name, part);
+        if (!group->id)
+            return self->file;
+    }
+    *last = slash + 1;
+    return group->id;
+}
+
+bool wm_h5_has (const wm_h5_t *self, const char *name)
+{
+    char part[96];
+    const char *last;
+    const hid_t place = wm_h5_place (self, name, &last);
+    for (const char *slash = last; (slash = strchr (slash, '/')); slash++) {
+        snprintf (part, sizeof part, "%.*s", (int) (slash - last), last);
+        if (part[0] && H5Lexists (place, part, H5P_DEFAULT) <= 0)
+            return false;
+    }
+    return H5Lexists (place, last, H5P_DEFAULT) > 0;
+}
+
+H5L_type_t wm_h5_link_odd (const wm_h5_t *self, const char *name)
+{
+    const char *last;
+    H5L_info_t info;
+    const hid_t place = wm_h5_place (self, name, &last);
+    if (last == name)
+        return link_odd (self, name);
+    return H5Lget_info (place, last, &info, H5P_DEFAULT) < 0 ? H5L_TYPE_ERROR : info.type;
 }
 
 typedef struct {

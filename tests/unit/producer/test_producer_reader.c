@@ -778,6 +778,62 @@ static void packed_chunks_are_bounded (void **state)
     }
 }
 
+/* ---- short columns --------------------------------------------------------------------------- */
+
+/* Reads rows 40 to 49 as each type, one after another: what is kept of one is not taken for another
+   column's, nor for another type.  */
+static void read_as_all (const wm_column_t *column, int32_t factor)
+{
+    static const wm_h5_type_t types[] = { WM_H5_I64, WM_H5_I32, WM_H5_F64, WM_H5_F32, WM_H5_I64,
+                                          WM_H5_I32_CLIPPED };
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        int64_t to[10];
+        wm_error_t error;
+        assert_int_equal (wm_h5_read (column, 40, 10, types[t], to, &error), WM_OK);
+        for (int i = 0; i < 10; i++)
+            assert_int_equal (types[t] == WM_H5_I64   ? to[i]
+                              : types[t] == WM_H5_F64 ? (int64_t) ((double *) to)[i]
+                              : types[t] == WM_H5_F32 ? (int64_t) ((float *) to)[i]
+                                                      : ((int32_t *) to)[i],
+                              factor * (40 + i));
+    }
+}
+
+/* Short and long columns of two groups are read alike, in turn, and so are the rows beside an
+   integer that does not fit.  */
+static void columns_short_and_long (void **state)
+{
+    (void) state;
+    static const char *const names[] = { "a/short", "b/short", "a/long", "b/long" };
+    static int64_t value[10000];
+    hid_t file = H5Fcreate (test_path ("short.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    for (int k = 0; k < 4; k++) {
+        for (int i = 0; i < 10000; i++)
+            value[i] = (k + 2) * i;
+        value[60] = 1ll << 40;
+        put (file, names[k], H5T_NATIVE_INT64, k < 2 ? 100 : 10000, 0, value);
+    }
+    H5Fclose (file);
+    wm_h5_t *h5 = wm_h5_open (test_path ("short.h5"), NULL);
+    wm_column_t column[4];
+    for (int k = 0; k < 4; k++)
+        assert_int_equal (
+            wm_h5_column (h5, names[k], WM_H5_INTEGER, 1, &column[k], NULL), WM_OK);
+    for (int round = 0; round < 2; round++)
+        for (int k = 0; k < 4; k++) {
+            int32_t to[100];
+            wm_error_t error;
+            read_as_all (&column[k], k + 2);
+            assert_int_equal (wm_h5_read (&column[k], 0, 100, WM_H5_I32, to, &error), WM_EBATCH);
+            assert_non_null (strstr (error.text, "row 60: 1099511627776 does not fit 32 bits"));
+            assert_int_equal (wm_h5_read (&column[k], 50, 10, WM_H5_I32, to, &error), WM_OK);
+            assert_int_equal (to[9], (k + 2) * 59);
+        }
+    for (int k = 0; k < 4; k++)
+        wm_h5_column_close (&column[k]);
+    wm_h5_close (&h5);
+}
+
 /* ---- hits as text ---------------------------------------------------------------------------- */
 
 #define HEAD "run,subrun,event,tpc,plane,wire,time,hit_id"
@@ -864,6 +920,7 @@ int main (void)
         cmocka_unit_test (doors_are_shut),
         cmocka_unit_test (claims_are_checked),
         cmocka_unit_test (packed_chunks_are_bounded),
+        cmocka_unit_test (columns_short_and_long),
         cmocka_unit_test (hits_as_text),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
