@@ -337,8 +337,7 @@ static int score_many (engine_t *self, unsigned n, wm_slot_t *const *slot)
 /* Wakes the worker. If it has ended, the next read returns 0.  */
 static void wake_worker (const engine_t *self)
 {
-    while (write (self->line, "", 1) < 0 && errno == EINTR)
-        ;
+    TEMP_FAILURE_RETRY (write (self->line, "", 1));
 }
 
 /* Ends a call of the device; after a failed one the threads end, too.  */

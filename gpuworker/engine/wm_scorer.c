@@ -325,9 +325,7 @@ static bool read_line (wm_scorer_t *self)
 {
     char bytes[64];
     for (;;) {
-        const ssize_t n = read (self->line, bytes, sizeof bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
+        const ssize_t n = TEMP_FAILURE_RETRY (read (self->line, bytes, sizeof bytes));
         if (n <= 0)
             return n < 0 && errno == EAGAIN;
     }

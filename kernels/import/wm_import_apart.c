@@ -123,9 +123,7 @@ static void go_on (const wm_import_t *self, wm_import_original_t *original, int 
                    answer_t *answer)
 {
     char word;
-    ssize_t n;
-    while ((n = read (end, &word, sizeof word)) < 0 && errno == EINTR)
-        ;
+    const ssize_t n = TEMP_FAILURE_RETRY (read (end, &word, sizeof word));
     if (n != sizeof word)
         _exit (0);
     if (*wm_confine_lacks ())
@@ -179,12 +177,9 @@ static int reap (wm_import_t *self)
     const int64_t until = wm_now_ms () + end_ms ();
     const struct timespec pause = { .tv_nsec = 1000000 };
     int status = 0;
-    pid_t ended;
     close (self->end);
-    while (((ended = waitpid (self->pid, &status, self->late_ms ? 0 : WNOHANG)) < 0 &&
-            errno == EINTR) ||
-           ended == 0) {
-        if (ended == 0 && wm_now_ms () >= until) {
+    while (TEMP_FAILURE_RETRY (waitpid (self->pid, &status, self->late_ms ? 0 : WNOHANG)) == 0) {
+        if (wm_now_ms () >= until) {
             self->late_ms = end_ms ();
             kill (self->pid, SIGKILL);
         }
@@ -271,7 +266,6 @@ static wm_fault_t hear (wm_import_t *self, answer_t *answer, wm_error_t *error)
     const int64_t until = wm_now_ms () + wm_times ()->import_ms;
     struct pollfd from = { .fd = self->end, .events = POLLIN };
     int64_t left;
-    ssize_t n;
     while ((left = until - wm_now_ms ()) > 0 && poll (&from, 1, (int) left) <= 0)
         ;
     if (left <= 0) {
@@ -279,8 +273,7 @@ static wm_fault_t hear (wm_import_t *self, answer_t *answer, wm_error_t *error)
         kill (self->pid, SIGKILL);
         return ended (self, error);
     }
-    while ((n = read (self->end, answer, sizeof *answer)) < 0 && errno == EINTR)
-        ;
+    const ssize_t n = TEMP_FAILURE_RETRY (read (self->end, answer, sizeof *answer));
     if (n != (ssize_t) sizeof *answer)
         return ended (self, error);
     text_tame (answer->error.text, sizeof answer->error.text);
@@ -331,8 +324,7 @@ static int folder_make (const char *place, char folder[PATH_MAX])
         const int fd = open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
             return -1;
-        while (flock (fd, LOCK_EX) && errno == EINTR)
-            ;
+        TEMP_FAILURE_RETRY (flock (fd, LOCK_EX));
         if (wm_file_is_still (fd, folder))
             return fd;
         close (fd); /* a sweep came between */

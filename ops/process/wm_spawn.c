@@ -56,10 +56,7 @@ int wm_spawn_code (const char *verb, const char *program, pid_t pid)
 {
     int status;
     char how[WM_CHILD_HOW_BYTES];
-    pid_t ended = -1;
-    while (pid > 0 && (ended = waitpid (pid, &status, 0)) < 0 && errno == EINTR)
-        ;
-    if (pid <= 0 || ended != pid)
+    if (pid <= 0 || TEMP_FAILURE_RETRY (waitpid (pid, &status, 0)) != pid)
         return WM_EXIT_FAILURE;
     if (WIFEXITED (status))
         return WEXITSTATUS (status);

@@ -97,8 +97,7 @@ static wm_fault_t read_facts (const char *verb, const char *path, json_t **facts
     close (fd);
     if (!text)
         kill (pid, SIGKILL);
-    while (waitpid (pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    TEMP_FAILURE_RETRY (waitpid (pid, &status, 0));
     const bool is_whole = text != NULL, is_late = !text && n < FACTS_BYTES_MAX;
     *facts = text ? json_loadb (text, n, 0, NULL) : NULL;
     free (text);

@@ -43,9 +43,8 @@ static void write_all (const wm_sidecar_queue_t *self, int to)
             if (error.fault != WM_EAGAIN)
                 break;
         }
-        while (write (to, &error, sizeof error) < 0)
-            if (errno != EINTR)
-                _exit (WM_EXIT_FAILURE);
+        if (TEMP_FAILURE_RETRY (write (to, &error, sizeof error)) < 0)
+            _exit (WM_EXIT_FAILURE);
     }
     _exit (WM_EXIT_OK);
 }
@@ -125,8 +124,7 @@ void wm_sidecar_queue_stop (wm_sidecar_queue_t *self)
 {
     if (self->pid) {
         kill (self->pid, SIGKILL);
-        while (waitpid (self->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        TEMP_FAILURE_RETRY (waitpid (self->pid, NULL, 0));
         close (self->from);
     }
     self->pid = 0;

@@ -63,9 +63,8 @@ static wm_fault_t npy_read (const dense_t *self, uint64_t first, uint32_t count,
     uint8_t *at = (uint8_t *) to + (values * 4 - bytes);
     uint64_t offset = self->npy.head_bytes + first * self->n_value * self->npy.value_bytes;
     for (size_t done = 0; done < bytes;) {
-        ssize_t n = pread (self->fd, at + done, bytes - done, (off_t) (offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
+        const ssize_t n =
+            TEMP_FAILURE_RETRY (pread (self->fd, at + done, bytes - done, (off_t) (offset + done)));
         if (n <= 0)
             return wm_fault (error, WM_EBATCH, "%s: cannot read patch %llu: %s", self->path,
                              (unsigned long long) first, n ? strerror (errno) : "truncated");

@@ -44,7 +44,7 @@ static int run_child (const char *verb, const char *path, int (*make) (void *arg
                       void *arg, int to, bool *ended)
 {
     const pid_t parent = getpid ();
-    int status = 0, waited = -1;
+    int status = 0;
     fflush (stdout);
     const pid_t pid = to < 0 ? -1 : fork ();
     *ended = false;
@@ -54,9 +54,7 @@ static int run_child (const char *verb, const char *path, int (*make) (void *arg
     }
     if (!pid)
         child (verb, path, to, parent, make, arg);
-    while ((waited = waitpid (pid, &status, 0)) < 0 && errno == EINTR)
-        ;
-    *ended = waited == pid && WIFEXITED (status);
+    *ended = TEMP_FAILURE_RETRY (waitpid (pid, &status, 0)) == pid && WIFEXITED (status);
     if (*ended)
         return WEXITSTATUS (status);
     fprintf (stderr,

@@ -292,9 +292,8 @@ static void write_some (wm_link_t *self)
                                  { (uint8_t *) (uintptr_t) batch->body + in_body,
                                    (size_t) batch->frame.bytes - in_body } };
         const struct msghdr message = { .msg_iov = part, .msg_iovlen = 2 };
-        const ssize_t n = sendmsg (self->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
+        const ssize_t n =
+            TEMP_FAILURE_RETRY (sendmsg (self->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL));
         if (n <= 0)
             break;
         self->written += (size_t) n;

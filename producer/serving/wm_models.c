@@ -582,8 +582,8 @@ bool wm_models_lacks_gpu (const wm_models_t *self)
                      option, value, error.text);
         _exit (error.fault ? WM_EXIT_ENGINE : WM_EXIT_OK);
     }
-    while (pid > 0 && waitpid (pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    if (pid > 0)
+        TEMP_FAILURE_RETRY (waitpid (pid, &status, 0));
     return WIFEXITED (status) && WEXITSTATUS (status) == WM_EXIT_ENGINE;
 }
 

@@ -343,8 +343,7 @@ void wm_respawn_reap (wm_loop_t *loop, pid_t pid, wm_reaped_t **self_p)
         self->watch = wm_loop_watch (loop, self->pidfd, EPOLLIN, on_reaped, self);
     if (self->watch)
         return;
-    while (waitpid (pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    TEMP_FAILURE_RETRY (waitpid (pid, NULL, 0));
     forget (self);
 }
 

@@ -86,11 +86,8 @@ void wm_produce_send (wm_produce_t *self, const wm_msg_t *msg, const void *paylo
 
 static void stage_send (wm_produce_t *self, const wm_stage_msg_t *msg)
 {
-    while (send (self->options->stager, msg, sizeof *msg, MSG_NOSIGNAL) < 0)
-        if (errno != EINTR) { /* its end is this process's end too */
-            self->exit_code = WM_EXIT_AGAIN;
-            return;
-        }
+    if (TEMP_FAILURE_RETRY (send (self->options->stager, msg, sizeof *msg, MSG_NOSIGNAL)) < 0)
+        self->exit_code = WM_EXIT_AGAIN; /* its end is this process's end too */
 }
 
 void wm_produce_stager_send (wm_produce_t *self, const wm_input_t *input, wm_stage_kind_t kind)
@@ -122,9 +119,8 @@ static void tell (const wm_produce_t *self, const char *format, ...)
     const int n = vsnprintf (line, sizeof line, format, arguments);
     va_end (arguments);
     /* if this fails, the reader has ended, which ends this process, too */
-    while (self->options->tell && n > 0 && n < (int) sizeof line &&
-           write (self->options->tell, line, (size_t) n) < 0 && errno == EINTR)
-        ;
+    if (self->options->tell && n > 0 && n < (int) sizeof line)
+        TEMP_FAILURE_RETRY (write (self->options->tell, line, (size_t) n));
 }
 
 void wm_produce_report_output (const wm_produce_t *self)

@@ -205,8 +205,7 @@ static void tell (const stage_t *self, const job_t *job, wm_stage_kind_t kind, u
     snprintf (msg.text, sizeof msg.text, "%s", text);
     WM_FAILPOINT ("stager-tell");
     /* a reader that does not take it has ended, or will have: its end is what counts */
-    while (send (self->fd, &msg, sizeof msg, MSG_NOSIGNAL) < 0 && errno == EINTR)
-        ;
+    TEMP_FAILURE_RETRY (send (self->fd, &msg, sizeof msg, MSG_NOSIGNAL));
 }
 
 static void tell_ready (const stage_t *self, const job_t *job)
@@ -373,8 +372,7 @@ static void tell_wait (stage_t *self)
         return;
     self->told_wait = (wm_wait_t) msg.how;
     snprintf (self->told, sizeof self->told, "%.479s", msg.text);
-    while (send (self->fd, &msg, sizeof msg, MSG_NOSIGNAL) < 0 && errno == EINTR)
-        ;
+    TEMP_FAILURE_RETRY (send (self->fd, &msg, sizeof msg, MSG_NOSIGNAL));
 }
 
 /* A try has failed: plans the next one.  */

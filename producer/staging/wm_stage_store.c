@@ -173,8 +173,7 @@ static void tell (wm_store_t *self, wm_stage_kind_t kind, const job_t *job, cons
         msg.size = seen ? job->seen_size : job->is_side ? job->output_size : job->size;
     }
     snprintf (msg.text, sizeof msg.text, "%.1000s", text);
-    while (send (self->fd, &msg, sizeof msg, MSG_NOSIGNAL) < 0 && errno == EINTR)
-        ;
+    TEMP_FAILURE_RETRY (send (self->fd, &msg, sizeof msg, MSG_NOSIGNAL));
 }
 
 static void forget (wm_store_t *self, job_t *job)

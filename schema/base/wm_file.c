@@ -222,9 +222,7 @@ int wm_file_append (int fd, const void *bytes, size_t size)
 {
     const uint8_t *at = bytes;
     while (size) {
-        ssize_t n = write (fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
+        const ssize_t n = TEMP_FAILURE_RETRY (write (fd, at, size));
         if (n < 0)
             return -1;
         at += n;
@@ -350,8 +348,7 @@ static int open_temporary (const char *name)
         const int fd = open (name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
         if (fd < 0)
             return -1;
-        while (flock (fd, LOCK_EX) && errno == EINTR) /* no locks there: nothing is swept */
-            ;
+        TEMP_FAILURE_RETRY (flock (fd, LOCK_EX)); /* no locks there: nothing is swept */
         if (wm_file_is_still (fd, name))
             return fd;
         close (fd);
@@ -376,8 +373,7 @@ static int open_random (const char *path, mode_t mode, char name[PATH_MAX])
         const int fd = open (name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
         if (fd < 0)
             return -1;
-        while (flock (fd, LOCK_EX) && errno == EINTR)
-            ;
+        TEMP_FAILURE_RETRY (flock (fd, LOCK_EX));
         if (wm_file_is_still (fd, name))
             return fd;
         close (fd);

@@ -170,8 +170,7 @@ void wm_process_kill (pid_t *pid)
     if (*pid > 0) {
         kill (*pid, SIGKILL); /* it may not have its own session yet */
         kill (-*pid, SIGKILL);
-        while (waitpid (*pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        TEMP_FAILURE_RETRY (waitpid (*pid, NULL, 0));
     }
     *pid = 0;
 }

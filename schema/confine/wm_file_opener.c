@@ -96,8 +96,7 @@ static int spare_new (pid_t *spare)
     close (pair[0]);
     if (*spare == 0) {
         wm_process_name (WM_FILE_OPENER_SPARE);
-        while (recv (pair[1], &nothing, 1, 0) < 0 && errno == EINTR)
-            ;
+        TEMP_FAILURE_RETRY (recv (pair[1], &nothing, 1, 0));
         wm_process_name (WM_FILE_OPENER_NAME);
     }
     close (pair[1]);
@@ -126,8 +125,7 @@ static void __attribute__ ((noreturn)) serve (int from)
         if (item[1].revents) { /* the spare was killed */
             close (item[1].fd);
             item[1].fd = -1;
-            while (waitpid (spare, NULL, 0) < 0 && errno == EINTR)
-                ;
+            TEMP_FAILURE_RETRY (waitpid (spare, NULL, 0));
         }
         if (item[1].fd < 0 && (item[1].fd = spare_new (&spare)) < 0 && !spare)
             continue; /* this was the spare */
@@ -152,9 +150,8 @@ static int begin (int from)
     }
     if (pid < 0)
         return errno;
-    while (waitpid (pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return errno;
+    if (TEMP_FAILURE_RETRY (waitpid (pid, &status, 0)) < 0)
+        return errno;
     return WIFEXITED (status) ? WEXITSTATUS (status) : EAGAIN;
 }
 
@@ -201,14 +198,12 @@ static void __attribute__ ((noreturn)) end (void)
 static bool hear (answer_t *text, int *fd)
 {
     control_t control;
-    ssize_t got;
     struct iovec part = { text, sizeof *text };
     struct msghdr msg = { .msg_iov = &part,
                           .msg_iovlen = 1,
                           .msg_control = control.bytes,
                           .msg_controllen = sizeof control.bytes };
-    while ((got = recvmsg (to_courier, &msg, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
-        ;
+    const ssize_t got = TEMP_FAILURE_RETRY (recvmsg (to_courier, &msg, MSG_CMSG_CLOEXEC));
     *fd = -1;
     if (got == (ssize_t) sizeof *text && msg.msg_controllen >= sizeof (struct cmsghdr))
         memcpy (fd, CMSG_DATA (CMSG_FIRSTHDR (&msg)), sizeof *fd);
@@ -222,11 +217,9 @@ static int ask (uint32_t which)
     static uint32_t number;
     const question_t question = { ++number, which };
     answer_t text;
-    ssize_t sent;
     int fd = -1;
-    while ((sent = send (to_courier, &question, sizeof question, MSG_NOSIGNAL)) < 0 &&
-           errno == EINTR)
-        ;
+    const ssize_t sent =
+        TEMP_FAILURE_RETRY (send (to_courier, &question, sizeof question, MSG_NOSIGNAL));
     if (sent != (ssize_t) sizeof question && errno != EAGAIN)
         end ();
     do {
