@@ -282,9 +282,8 @@ static void first_line (const run_t *self)
                  self->inputs.n_file == 1 ? "" : "s", files, broker_of (self, broker));
         wm_allowance_print (wm_allowance (), 0, "");
         if (!wm_join_suffices (WM_ROLE_OPERATOR))
-            fputs ("a producer's key shows neither progress nor summary: give a monitor's too, by "
-                   "a second --join-file\n",
-                   stderr);
+            wm_words_print (stderr, "a producer's key shows neither progress nor summary: give a "
+                                    "monitor's too, by a second --join-file");
         left_out (self);
         return;
     }
@@ -301,10 +300,12 @@ static void first_line (const run_t *self)
              strcmp (self->crew.threads, "1") == 0 ? "" : "s");
     wm_allowance_print (wm_allowance (),
                         (int) wm_args_number (self->args, "threads") * self->crew.n_worker, "");
-    const char *why = self->setup->why, *half = strstr (why, "; half precision holds it");
-    fprintf (stderr, "model %.12s: %.*s\n", self->setup->pins.model,
-             (int) (half ? (size_t) (half - why) : strlen (why)), why); /* import prints all */
-    fprintf (stderr, "%s\n", self->setup->columns);
+    static const char family[] = " family, ";
+    const char *why = self->setup->why, *more = strstr (why, family);
+    wm_words_print (stderr, "model %.12s: %.*s", self->setup->pins.model,
+                    (int) (more ? (size_t) (more - why) + sizeof family - 3 : strlen (why)),
+                    why); /* `wiremill import` prints all */
+    wm_words_print (stderr, "%s", self->setup->columns);
     if (self->setup->family && strcmp (self->crew.engine, "auto") == 0 &&
         strncmp (self->crew.device, "cuda", 4) != 0 &&
         strncmp (self->crew.device, "opencl", 6) != 0 && !getenv ("WM_ISA"))
@@ -325,11 +326,11 @@ static double expected_hits (const run_t *self)
 
 /* In `width` columns: the bar takes what is left; numbers that do not fit are left out, those that
    people look at last first.  */
-static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH_MAX + 1])
+static void progress_line (const run_t *self, int width, char line[WM_WORDS_WIDTH_MAX + 1])
 {
     char bar[64], done_text[32], all_text[32], rate_text[32], left_text[32] = "--:--";
     char share[32], files[64], hits[120], rate[80], per_s[32], eta[48], waiting[80] = "";
-    char rest[WM_SHOW_WIDTH_MAX + 1];
+    char rest[WM_WORDS_WIDTH_MAX + 1];
     const int64_t done = wm_ask_settled (self->status);
     const double all = expected_hits (self), left = wm_ask_real (self->status, "eta_s");
     const char *waits = wm_waits_short (self->status);
@@ -356,10 +357,10 @@ static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH
     const int used = wm_show_fit (parts, sizeof parts / sizeof *parts, width, rest);
     const int room = width - used - 3; /* of its brackets and a space */
     if (room < BAR_LEAST)
-        snprintf (line, WM_SHOW_WIDTH_MAX + 1, "%s", rest);
+        snprintf (line, WM_WORDS_WIDTH_MAX + 1, "%s", rest);
     else
         snprintf (
-            line, WM_SHOW_WIDTH_MAX + 1, "%s %.*s",
+            line, WM_WORDS_WIDTH_MAX + 1, "%s %.*s",
             wm_show_bar (all > 0 ? (double) done / all : 0, room < BAR_MOST ? room : BAR_MOST, bar),
             used, rest);
 }
@@ -425,9 +426,17 @@ static void print_count (int64_t count, const char *what)
         printf (", %s %s", wm_show_count (count, n), what);
 }
 
+static const char *clock_of (time_t unix_s, char text[32])
+{
+    struct tm local;
+    if (!localtime_r (&unix_s, &local) || !strftime (text, 32, "%H:%M:%S", &local))
+        strcpy (text, "-");
+    return text;
+}
+
 static void print_table (const run_t *self, int code, double seconds)
 {
-    char a[32], per_s[32], broker[300];
+    char a[32], b[32], per_s[32], broker[300];
     const json_t *s = self->status;
     putchar ('\n');
     if (!self->setup)
@@ -454,7 +463,9 @@ static void print_table (const run_t *self, int code, double seconds)
         puts (wm_ask_int (s, "hits.done") ? "  nothing was left to do" : "  nothing was scored");
     wm_arithmetic_rows (stdout, s, "  scored by        ");
     wm_account_checks (stdout, s, "  checked          ");
-    printf ("  time             %s\n", wm_show_time (seconds, a));
+    printf ("  time             %s, from %s", wm_show_time (seconds, a),
+            clock_of (time (NULL) - (time_t) (seconds + 0.5), b));
+    printf (" to %s\n", clock_of (time (NULL), b));
     printf ("  output           %s\n", output_folder (self));
     print_reading (self);
 }
@@ -493,9 +504,9 @@ static void print_held (const run_t *self)
     wm_account_held (stderr, self->status, HELD_SHOWN_MAX);
     if (n + changed <= 0 && !wm_account_misses (self->status))
         return; /* a retry cannot help bad hits */
-    fputs ("do what each reason names (repair, convert or restore the file, under its name, or "
-           "change an option below), then type:\n  ",
-           stderr);
+    wm_words_print (stderr, "do what each reason names (repair, convert or restore the file, under "
+                            "its name, or change an option below), then type:");
+    fputs ("  ", stderr);
     wm_command_print (stderr, self->args,
                       wm_args_given (self->args, "retry-held") ? NULL : "--retry-held");
 }
@@ -558,7 +569,7 @@ static int finish (run_t *self, int code)
 
 static int work (run_t *self)
 {
-    char line[WM_SHOW_WIDTH_MAX + 1];
+    char line[WM_WORDS_WIDTH_MAX + 1];
     int code = self->setup ? wm_processes_start_broker (&self->crew, &stops) : WM_PROCESSES_WORKING;
     if (code == WM_PROCESSES_WORKING && stops)
         code = WM_EXIT_AGAIN;

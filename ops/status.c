@@ -67,13 +67,13 @@ static void show_cells (char cell[CELLS][CELL_BYTES], int rate_width, wm_style_t
     /* the last that people look for is left out first; the bar stands without a heading */
     static const int rank[CELLS] = { 0, 1, 6, 2, 5, 3, 4, 7 };
     const int cell_width[CELLS] = { -14, -9, -12, 7, 9, rate_width, 10, 12 };
-    char padded[CELLS][CELL_BYTES], line[WM_SHOW_WIDTH_MAX + 1];
+    char padded[CELLS][CELL_BYTES], line[WM_WORDS_WIDTH_MAX + 1];
     wm_show_part_t part[CELLS];
     for (int i = 0; i < CELLS; i++) {
         snprintf (padded[i], CELL_BYTES, "%*s", cell_width[i], cell[i]);
         part[i] = (wm_show_part_t){ padded[i], rank[i] };
     }
-    int end = wm_show_fit (part, CELLS, wm_show_width (STDOUT_FILENO), line);
+    int end = wm_show_fit (part, CELLS, wm_words_width (STDOUT_FILENO), line);
     while (end && line[end - 1] == ' ')
         end--;
     line[end] = 0;
@@ -164,7 +164,7 @@ static void show_workers (const json_t *s)
     char rate[32], per_s[32];
     if (!json_array_size (list))
         return;
-    const int width = wm_show_width (STDOUT_FILENO); /* 85 and more show all of a usual name */
+    const int width = wm_words_width (STDOUT_FILENO); /* 85 and more show all of a usual name */
     const int engine = width >= 85 ? 30 : width > 65 ? width - 55 : 10;
     printf ("\n%-24s %-*s %-9s %8s %10s\n", "WORKER", engine, "ENGINE", "STATE", "BATCHES",
             wm_ask_rows_s (s, 10, per_s));
@@ -197,7 +197,7 @@ static void show_producers (const json_t *s)
 {
     const json_t *list = json_object_get (s, "producers"), *one;
     size_t i;
-    const int input = wm_show_width (STDOUT_FILENO) - 25;
+    const int input = wm_words_width (STDOUT_FILENO) - 25;
     if (json_array_size (list))
         printf ("\n%-24s %s\n", "PRODUCER", "INPUT");
     json_array_foreach (list, i, one)
@@ -290,7 +290,7 @@ static void show_status (const json_t *s, const char *campaign)
     used += snprintf (files, sizeof files, "  ledger %s  journal %s",
                       wm_show_bytes (wm_ask_real (s, "bytes.ledger"), ledger),
                       wm_show_bytes (wm_ask_real (s, "bytes.journal"), journal));
-    printf ("%s%s\n", used > wm_show_width (STDOUT_FILENO) ? "\n" : "", files);
+    printf ("%s%s\n", used > wm_words_width (STDOUT_FILENO) ? "\n" : "", files);
     show_advertised (s, endpoint);
     show_campaign (s);
     show_work (s, campaign);
@@ -352,7 +352,7 @@ static bool show_file (void *argument, const json_t *file)
 static int show_files (const char *endpoint, const char *campaign, bool json)
 {
     files_t self = { .json = json, .is_cut = isatty (STDOUT_FILENO) };
-    const int width = wm_show_width (STDOUT_FILENO);
+    const int width = wm_words_width (STDOUT_FILENO);
     const int names = width - COUNTS_WIDTH > 22 ? width - COUNTS_WIDTH : 22;
     self.output = (names - 2) / 2;
     self.input = names - 2 - self.output;

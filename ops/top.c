@@ -192,7 +192,7 @@ static int print_once (top_t *self)
     if (self->n == 1 && code)
         return code;
     self->view.screen = self->n > 1 ? WM_TOP_LIST : WM_TOP_CAMPAIGN;
-    if (!wm_canvas_reset (&self->canvas, ROWS_ONCE, wm_show_width (STDOUT_FILENO)))
+    if (!wm_canvas_reset (&self->canvas, ROWS_ONCE, wm_words_width (STDOUT_FILENO)))
         return WM_EXIT_FAILURE;
     wm_top_draw (&self->canvas, &self->view, self->campaign, self->n);
     for (int i = 0; i < self->canvas.n; i++)

@@ -94,8 +94,8 @@ static size_t add_some (json_t *files, size_t first, const char *folder, const c
 static void add_reasons (json_t *files, const json_t *status, const char *verb)
 {
     const char *folder = wm_ask_text (status, "campaign.output");
-    if (wm_url_of (folder) ||
-        (*wm_ask_text (status, "endpoint") && !wm_ask_has_folder (status))) /* no broker: read here */
+    if (wm_url_of (folder) || (*wm_ask_text (status, "endpoint") &&
+                               !wm_ask_has_folder (status))) /* no broker: read here */
         return;
     for (size_t at = 0; at < json_array_size (files);)
         at = add_some (files, at, folder, verb);
@@ -194,11 +194,15 @@ void wm_account_hits (FILE *out, const json_t *status)
     fprintf (out, ", %s held", wm_show_count (wm_ask_int (status, "hits.held"), n));
 }
 
-static void show_file (FILE *out, const json_t *status, const json_t *file)
+static void show_file (FILE *to, const json_t *status, const json_t *file)
 {
-    char n[32], rows[64];
+    char n[32], rows[64], *text = NULL;
+    size_t bytes = 0;
     const char *reason, *before = ": ";
     json_t *count;
+    FILE *out = open_memstream (&text, &bytes);
+    if (!out)
+        return;
     const int64_t held = wm_ask_int (file, "held"), missing = wm_ask_int (file, "events_missing");
     fprintf (out, "held: %s of %s", wm_show_rows (held, wm_ask_rows (status), rows),
              wm_ask_text (file, "path"));
@@ -212,7 +216,9 @@ static void show_file (FILE *out, const json_t *status, const json_t *file)
     if (strcmp (wm_ask_text (file, "state"), "open") != 0)
         fprintf (out, "; named in the table \"held\" of %s/%s",
                  wm_ask_text (status, "campaign.output"), wm_ask_text (file, "output"));
-    fputc ('\n', out);
+    fclose (out);
+    wm_words_print (to, "%s", text);
+    free (text);
 }
 
 void wm_account_held (FILE *out, const json_t *status, size_t lines_max)
@@ -233,9 +239,9 @@ void wm_account_held (FILE *out, const json_t *status, size_t lines_max)
         wm_command_verb (out, "held --all", "", " lists them");
     }
     if (wm_account_misses (status))
-        fputs ("no such event: the file of the hits, or that of --planes, lacks the event; with a "
-               "file\nthat has it in the same place, --retry-held scores the hits\n",
-               out);
+        wm_words_print (out, "no such event: the file of the hits, or that of --planes, lacks the "
+                             "event; with a file that has it in the same place, --retry-held "
+                             "scores the hits");
 }
 
 bool wm_account_misses (const json_t *status)

@@ -83,10 +83,11 @@ void wm_arithmetic_advise (FILE *out, const char *precision)
 {
     const char *units = matrix_units ();
     if (strcmp (precision, "fp32") == 0 && units)
-        fprintf (out,
-                 "this CPU has matrix units (%s): --precision split would be about 1.8 times as "
-                 "fast, off by at most 1e-05, where that holds for this model and its hits\n",
-                 units);
+        wm_words_print (
+            out,
+            "this CPU has matrix units (%s): --precision split would be about 1.8 times as "
+            "fast, off by at most 1e-05, where that holds for this model and its hits",
+            units);
     else if (strcmp (precision, "split") == 0 && !units)
         fputs ("this CPU has no matrix units (AMX): split computes strict fp32 here\n", out);
 }

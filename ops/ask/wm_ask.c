@@ -421,13 +421,15 @@ const char *wm_ask_held_reason (const json_t *held)
 void wm_ask_held (FILE *out, const json_t *held)
 {
     const char *state = wm_ask_text (held, "state"), *path = wm_ask_text (held, "path");
-    fprintf (out, "%s: %s", strcmp (state, "changed") == 0 ? "changed" : "held", path);
+    char event[80] = "", batch[32] = "";
     if (json_is_integer (json_object_get (held, "event")))
-        fprintf (out, " event %lld:%lld:%lld", (long long) wm_ask_int (held, "run"),
-                 (long long) wm_ask_int (held, "subrun"), (long long) wm_ask_int (held, "event"));
+        snprintf (event, sizeof event, " event %lld:%lld:%lld",
+                  (long long) wm_ask_int (held, "run"), (long long) wm_ask_int (held, "subrun"),
+                  (long long) wm_ask_int (held, "event"));
     if (json_is_integer (json_object_get (held, "batch")))
-        fprintf (out, " batch %lld", (long long) wm_ask_int (held, "batch"));
-    fprintf (out, ": %s\n", wm_ask_held_reason (held));
+        snprintf (batch, sizeof batch, " batch %lld", (long long) wm_ask_int (held, "batch"));
+    wm_words_print (out, "%s: %s%s%s: %s", strcmp (state, "changed") == 0 ? "changed" : "held",
+                    path, event, batch, wm_ask_held_reason (held));
 }
 
 void wm_ask_late (FILE *out, const json_t *producer)

@@ -8,14 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define PLAIN_EVERY_MS 30000
 #define PLAIN_FIRST_MS 5000
 #define DRAW_EVERY_MS 250
-#define WIDTH_DEFAULT 80
-#define WIDTH_LEAST 10 /* a smaller number is a mistake of the terminal's */
 #define PARTS_MAX 16
 
 const char *wm_show_count (int64_t n, char text[32])
@@ -84,18 +81,6 @@ const char *wm_show_bar (double share, int width, char text[64])
     return text;
 }
 
-int wm_show_width (int fd)
-{
-    struct winsize size;
-    const char *columns = getenv ("COLUMNS");
-    /* A file or a pipe has no size: ioctl fails.  */
-    const bool known = ioctl (fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= WIDTH_LEAST;
-    const long width = known ? size.ws_col : columns ? strtol (columns, NULL, 10) : 0;
-    return width < WIDTH_LEAST         ? WIDTH_DEFAULT
-           : width > WM_SHOW_WIDTH_MAX ? WM_SHOW_WIDTH_MAX
-                                       : (int) width;
-}
-
 static bool is_terminal (int fd)
 {
     const char *term = getenv ("TERM");
@@ -109,7 +94,7 @@ bool wm_show_has_colors (int fd)
 }
 
 int wm_show_fit (const wm_show_part_t *part, size_t n_part, int width,
-                 char line[WM_SHOW_WIDTH_MAX + 1])
+                 char line[WM_WORDS_WIDTH_MAX + 1])
 {
     size_t kept[PARTS_MAX], n_kept = 0, length = 0;
     for (size_t i = 0; i < n_part && i < PARTS_MAX; i++)
@@ -146,8 +131,8 @@ void wm_progress_init (wm_progress_t *self, bool quiet)
 /* The last column stays free: some terminals go to the next line once it is filled.  */
 int wm_progress_width (const wm_progress_t *self)
 {
-    const int width = wm_show_width (STDERR_FILENO);
-    return self->terminal ? width - 1 : WM_SHOW_WIDTH_MAX;
+    const int width = wm_words_width (STDERR_FILENO);
+    return self->terminal ? width - 1 : WM_WORDS_WIDTH_MAX;
 }
 
 void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms)

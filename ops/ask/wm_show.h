@@ -6,6 +6,8 @@
 #ifndef WM_SHOW_H
 #define WM_SHOW_H
 
+#include "ops/process/wm_words.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,11 +19,6 @@ const char *wm_show_short (double n, char text[32]);                   /* 18.1k,
 const char *wm_show_bytes (double bytes, char text[32]);               /* 0.25 MB */
 const char *wm_show_time (double seconds, char text[32]); /* 12.3 s, 4 min 12 s, 3 h 4 min */
 const char *wm_show_bar (double share, int width, char text[64]); /* [####----] */
-
-/* Returns the columns of the terminal at `fd` as it is now; where that does not know, or `fd` is no
-   terminal, COLUMNS or 80.  */
-#define WM_SHOW_WIDTH_MAX 240
-int wm_show_width (int fd);
 
 /* Returns whether text on `fd` may have colours: it is a terminal, and neither NO_COLOR nor
    TERM=dumb is set.  */
@@ -35,7 +32,7 @@ typedef struct {
     int rank;
 } wm_show_part_t;
 int wm_show_fit (const wm_show_part_t *part, size_t n_part, int width,
-                 char line[WM_SHOW_WIDTH_MAX + 1]);
+                 char line[WM_WORDS_WIDTH_MAX + 1]);
 
 typedef struct {
     bool quiet, terminal, has_colors;

@@ -2,6 +2,7 @@
 
 #include "ops/process/wm_child.h"
 #include "ops/process/wm_beside.h"
+#include "ops/process/wm_words.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
@@ -217,8 +218,8 @@ void wm_child_show (wm_child_t *self, const char *with, FILE *out)
         self->shown = ftell (self->reader);
         keep (self, line);
         if (strstr (line, with) && n-- <= SHOW_LINES_MAX)
-            fprintf (out, "%s  %s: %s%s", wm_log_time (time), self->name, words_of (line),
-                     strchr (line, '\n') ? "" : "\n");
+            wm_words_print (out, "%s  %s: %.*s", wm_log_time (time), self->name,
+                            (int) strcspn (words_of (line), "\n"), words_of (line));
     }
 }
 

@@ -71,8 +71,17 @@ narrow () # columns
         says "^CAMPAIGN .*hits/s" &&
         ! grep -A1 '^CAMPAIGN' "$work/said" | tr -d '\r' | grep -E "^.{$(($1 + 1))}"
 }
+words () # no line is longer than the terminal, but for names and commands, which stay whole
+{
+    drop "$work/narrow"
+    mkdir -p "$work/bad" && head -c 20000 "$made/two.h5" >"$work/bad/t.h5"
+    at_width 60 "'$bin/wiremill' run --model '$made/model-1.wmm' --output '$work/narrow' --input '$work/bad/t.h5'" && return 1
+    says 'producer: warning: input held: ' && sed 's/^\x1b\[K//; s/.*\r\x1b\[K//' "$work/said" | tr -d '\r' | grep -E '^.{61}' | grep -Ev '^ *[^ ]*/|wiremill-result|^held: /' >"$work/long"
+    [ ! -s "$work/long" ] || { cat "$work/long"; return 1; }
+}
 ok "progress and status fit 80 columns" narrow 80
 ok "... and 60" narrow 60
+ok "messages break between words there" words
 
 # Outputs of small inputs are committed together: 64 of them take fewer than 33 syncs of their folder. A
 # producer that does more of these steps ends at the 33rd.

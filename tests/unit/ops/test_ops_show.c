@@ -32,7 +32,7 @@ static void durations (void **state)
 
 static void fits (int width, const char *want)
 {
-    char line[WM_SHOW_WIDTH_MAX + 1];
+    char line[WM_WORDS_WIDTH_MAX + 1];
     const wm_show_part_t part[] = {
         { "12.5 %", 0 }, { "files 1/2", 3 }, { "", 1 }, { "ETA 04:12", 2 }
     };
@@ -43,7 +43,7 @@ static void fits (int width, const char *want)
 static void test_fit (void **state)
 {
     (void) state;
-    fits (WM_SHOW_WIDTH_MAX, "12.5 %  files 1/2  ETA 04:12");
+    fits (WM_WORDS_WIDTH_MAX, "12.5 %  files 1/2  ETA 04:12");
     fits (28, "12.5 %  files 1/2  ETA 04:12");
     fits (27, "12.5 %  ETA 04:12");
     fits (17, "12.5 %  ETA 04:12");
@@ -70,26 +70,52 @@ static void test_width (void **state)
     assert_true (fd >= 0);
     struct winsize size = { .ws_col = 61 };
     assert_int_equal (ioctl (fd, TIOCSWINSZ, &size), 0);
-    assert_int_equal (wm_show_width (fd), 61);
+    assert_int_equal (wm_words_width (fd), 61);
     size.ws_col = 120; /* resized */
     assert_int_equal (ioctl (fd, TIOCSWINSZ, &size), 0);
-    assert_int_equal (wm_show_width (fd), 120);
+    assert_int_equal (wm_words_width (fd), 120);
     size.ws_col = 0; /* it does not know */
     assert_int_equal (ioctl (fd, TIOCSWINSZ, &size), 0);
     setenv ("COLUMNS", "70", 1);
-    assert_int_equal (wm_show_width (fd), 70);
+    assert_int_equal (wm_words_width (fd), 70);
     unsetenv ("COLUMNS");
-    assert_int_equal (wm_show_width (fd), 80);
+    assert_int_equal (wm_words_width (fd), 80);
     close (fd);
     close (terminal);
     const int file = open ("/dev/null", O_RDWR); /* no terminal */
-    assert_int_equal (wm_show_width (file), 80);
+    assert_int_equal (wm_words_width (file), 80);
     setenv ("COLUMNS", "100", 1);
-    assert_int_equal (wm_show_width (file), 100);
+    assert_int_equal (wm_words_width (file), 100);
     setenv ("COLUMNS", "1000000", 1);
-    assert_int_equal (wm_show_width (file), WM_SHOW_WIDTH_MAX);
+    assert_int_equal (wm_words_width (file), WM_WORDS_WIDTH_MAX);
     unsetenv ("COLUMNS");
     close (file);
+}
+
+static void wraps (const char *text, int width, const char *wanted)
+{
+    char *got = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream (&got, &bytes);
+    assert_non_null (out);
+    wm_words_wrap (out, text, width);
+    fclose (out);
+    assert_string_equal (got, wanted);
+    free (got);
+}
+
+static void test_wrap (void **state)
+{
+    (void) state;
+    wraps ("", 20, "\n");
+    wraps ("as wide as that", 15, "as wide as that\n");
+    wraps ("as wide as that", 14, "as wide as\n  that\n");
+    wraps ("  one two  three four", 11, "  one two\n    three\n    four\n");
+    wraps ("held: /a/very/long/path/of.h5: no", 12, "held:\n  /a/very/long/path/of.h5:\n  no\n");
+    wraps ("then run `wiremill resume out/` again", 20,
+           "then run\n  `wiremill resume out/`\n  again\n");
+    wraps ("\303\244\303\266 \303\274", 4, "\303\244\303\266 \303\274\n"); /* as columns */
+    wraps ("open ` and no end of it", 10, "open\n  ` and no end of it\n");
 }
 
 /* Nothing behind the end of a line is shown; only a bar has a colour.  */
@@ -138,9 +164,11 @@ static void test_classes (void **state)
 
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (durations), cmocka_unit_test (test_fit),
-                                        cmocka_unit_test (test_rows), cmocka_unit_test (test_width),
-                                        cmocka_unit_test (test_progress),
-                                        cmocka_unit_test (test_classes) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (durations),   cmocka_unit_test (test_fit),
+        cmocka_unit_test (test_rows),   cmocka_unit_test (test_width),
+        cmocka_unit_test (test_wrap),   cmocka_unit_test (test_progress),
+        cmocka_unit_test (test_classes)
+    };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
