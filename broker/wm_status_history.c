@@ -202,9 +202,9 @@ char *wm_status_history (wm_ledger_t *ledger, bool is_of_workers, uint64_t epoch
         fputc (']', page.out);
     }
     fputs (is_of_workers ? ",\"workers\":[" : ",\"rows\":[", page.out);
-    const wm_fault_t fault =
-        is_of_workers ? wm_ledger_spans (ledger, from, print_worker, &page, &error)
-                      : wm_ledger_minutes (ledger, from_s, print_minute, &page, &error);
+    const wm_fault_t fault = is_of_workers
+                                 ? wm_ledger_spans (ledger, from, print_worker, &page, &error)
+                                 : wm_ledger_minutes (ledger, from_s, print_minute, &page, &error);
     if (!fault && !page.next && !is_of_workers)
         print_marks (&page, INT64_MAX);
     *next = page.next;

@@ -28,7 +28,7 @@ static const wm_option_t options[] = {
     {.name = "files", .task = "what",
      .help = "its inputs instead: output, state, rows, and how many of them are held"},
     {.name = "marks",
-     .help = "its time line instead: pauses, lost workers, held inputs, full disks, by whom and why"},
+     .help = "its time line instead: pauses, lost workers, held inputs, full disks, and why"},
     {.name = "json",
      .task = "how", .help = "as JSON: wiremill-status-1, wiremill-files-1 or wiremill-marks-1"},
     {.name = "watch", .help = "again and again until the campaign is finished or no broker runs"},
@@ -377,8 +377,8 @@ static void show_mark (const json_t *mark)
     const char *why = wm_ask_text (mark, "text");
     if (localtime_r (&from_s, &local))
         strftime (when, sizeof when, "%b %d %H:%M:%S", &local);
-    snprintf (text, sizeof text, "%s", kind < WM_N_MARK ? wm_mark_what[kind].what
-                                                        : wm_ask_text (mark, "kind"));
+    snprintf (text, sizeof text, "%s",
+              kind < WM_N_MARK ? wm_mark_what[kind].what : wm_ask_text (mark, "kind"));
     printf ("%s  %s%s%s", when, text, *why ? ": " : "", why);
     if (wm_ask_int (mark, "n") > 1)
         printf (" (the first of %s)", wm_show_count (wm_ask_int (mark, "n"), n));

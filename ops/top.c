@@ -551,8 +551,9 @@ static int run_live (top_t *self, int64_t interval_ms)
         return wm_complain ("top", &error);
     for (int i = 0; i < self->n; i++) {
         const target_t *target = &self->target[i];
-        self->poll[i] = wm_top_poll_new ("top", target->given, target->lasting, target->folder,
-                                         interval_ms, notify, WM_TOP_BUCKETS * WM_TOP_BUCKET_S, NULL);
+        self->poll[i] =
+            wm_top_poll_new ("top", target->given, target->lasting, target->folder, interval_ms,
+                             notify, WM_TOP_BUCKETS * WM_TOP_BUCKET_S, NULL);
         if (!self->poll[i]) {
             wm_terminal_leave ();
             fprintf (stderr, "wiremill top: no thread for %.200s\n", target->given);

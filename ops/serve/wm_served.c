@@ -214,10 +214,9 @@ bool wm_served_start (wm_served_list_t *self, int64_t interval_ms)
     for (int i = 0; i < self->n; i++) {
         wm_served_t *one = &self->one[i];
         strcpy (one->before, "the broker answers");
-        one->poll = wm_top_poll_new (
-            "serve", *one->endpoint ? one->endpoint : one->folder,
-            *one->endpoint ? one->endpoint : WM_ASK_DEFAULT, one->folder, interval_ms, -1, 0,
-            *one->why_not ? one->why_not : NULL);
+        one->poll = wm_top_poll_new ("serve", *one->endpoint ? one->endpoint : one->folder,
+                                     *one->endpoint ? one->endpoint : WM_ASK_DEFAULT, one->folder,
+                                     interval_ms, -1, 0, *one->why_not ? one->why_not : NULL);
         if (!one->poll)
             return false;
     }

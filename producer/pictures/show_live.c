@@ -324,8 +324,9 @@ static wm_fault_t write_images (const wm_show_t *show, FILE *out, wm_error_t *er
     for (uint32_t p = 0; p < show->event.n_plane; p++)
         if (show->event.plane[p].n_wire > most)
             most = show->event.plane[p].n_wire;
-    wm_fault_t fault = first ? columns_new (&columns, most * show->event.n_tick, sizeof (float), error)
-                             : wm_fault (error, WM_EHOST, "out of memory for planes");
+    wm_fault_t fault =
+        first ? columns_new (&columns, most * show->event.n_tick, sizeof (float), error)
+              : wm_fault (error, WM_EHOST, "out of memory for planes");
     if (!fault) {
         write_facts (show, 0, out);
         write_planes (show, first, out);

@@ -118,7 +118,7 @@ static double difference (const wm_show_t *self, uint32_t row)
     return largest;
 }
 
-/* Sorts the identities of the rows, not the rows; the caller frees sorted->key. False: no memory.  */
+/* Sorts the rows' identities, not the rows; the caller frees sorted->key. False: no memory.  */
 static bool sort_copy (const wm_show_t *self, wm_scores_t *sorted)
 {
     const size_t bytes = self->scores.n_row * sizeof *sorted->key;
@@ -287,10 +287,11 @@ static wm_fault_t choose_pages (wm_show_t *self, wm_error_t *error)
              self->n_page * sizeof *self->page_row);
     return self->n_page <= PAGES_MAX
                ? WM_OK
-               : wm_fault (error, WM_EUSAGE,
-                           "%u events are asked for, and a page has at most %u: name some of the %u "
-                           "of %.200s by --events, as 1-20",
-                           self->n_page, PAGES_MAX, n, self->path);
+               : wm_fault (
+                     error, WM_EUSAGE,
+                     "%u events are asked for, and a page has at most %u: name some of the %u "
+                     "of %.200s by --events, as 1-20",
+                     self->n_page, PAGES_MAX, n, self->path);
 }
 
 static wm_fault_t read_whole (wm_show_t *self, uint32_t row, wm_error_t *error)

@@ -34,8 +34,8 @@ typedef struct {
 } wm_called_t;
 
 /* Adds the hits that both scored, and sets *n_other to those that are called otherwise; `file` is
-   the caller's name of them. False: nothing is added, since the comparison has other labels than the
-   first one with hits, too many, or no two.  */
+   the caller's name of them. False: nothing is added, since the comparison has other labels than
+   the first one with hits, too many, or no two.  */
 bool wm_called_add (wm_called_t *self, const wm_comparison_t *found, uint32_t file,
                     uint64_t *n_other);
 

@@ -78,7 +78,10 @@ void wm_folders_page_free (wm_folders_page_t *self)
 
 static void put_difference (FILE *out, double value)
 {
-    wm_page_put (out, "td class=\"n\"", isnan (value) ? "-" : isfinite (value) ? "%.3g" : "not finite",
+    wm_page_put (out, "td class=\"n\"",
+                 isnan (value)      ? "-"
+                 : isfinite (value) ? "%.3g"
+                                    : "not finite",
                  value);
 }
 

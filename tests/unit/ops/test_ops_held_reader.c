@@ -91,9 +91,10 @@ static void one_that_cannot_be_read_again (void **state)
     wm_served_t *one = &served[0];
     json_t *first = status_of ("/in/first.h5", 0), *failed = status_of ("/in/failed.h5", 3),
            *last = status_of ("/in/last.h5", 0);
-    strcpy (one->endpoint, "ipc:///nowhere/b");
+    strcpy (one->endpoint, "ipc:///proc/nowhere/b");
     wait_for (one, first, "/in/first.h5", "");
-    const int64_t end = wm_now_ms () + wm_times ()->silence_ms; /* twice the time that one is kept */
+    const int64_t end =
+        wm_now_ms () + wm_times ()->silence_ms; /* twice the time that one is kept */
     for (; wm_now_ms () < end; wm_processes_nap (5))
         assert_string_equal (ask (one, failed), "/in/first.h5");
     wait_for (one, last, "/in/last.h5", "/in/first.h5"); /* one after the other: that was read */
