@@ -384,6 +384,7 @@ static wm_fault_t make_events (bench_t *self, wm_error_t *error)
                                   path,
                                   "--events",
                                   wm_args_text (self->args, "events"),
+                                  wm_args_given (self->args, "quiet") ? "--quiet" : NULL,
                                   NULL };
     if (!wm_args_given (self->args, "quiet"))
         fprintf (stderr, "making %s synthetic events, seed 1\n",

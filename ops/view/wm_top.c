@@ -315,7 +315,10 @@ typedef struct {
 
 static widths_t widths_of (int columns, const json_t *s)
 {
-    widths_t w = { .label = columns >= 110 ? 32 : 20, .is_wide = columns >= 110 };
+    widths_t w = { .label = columns >= 110 ? 32
+                            : columns < 64 ? 16 /* the state has its place all the same */
+                                           : 20,
+                   .is_wide = columns >= 110 };
     const json_t *one;
     size_t i;
     json_array_foreach (json_object_get (s, "workers"), i, one) w.has_gpu =
@@ -846,6 +849,54 @@ static void put_value (wm_screen_t *canvas, const char *name, const char *text)
     wm_canvas_wrap (canvas, WM_PLAIN, head, text, 4);
 }
 
+/* The characters of a label before its process: the host.  */
+static size_t host_of (const char *label)
+{
+    return strcspn (label, ":");
+}
+
+/* "vm, with 3 others, together 12.3k hits/s".  */
+static void put_host (wm_screen_t *canvas, const json_t *s, const char *label)
+{
+    char text[200], rate[32], per_s[32];
+    const size_t n = host_of (label);
+    const json_t *one;
+    size_t i;
+    int n_other = -1;
+    double hits_s = 0;
+    json_array_foreach (json_object_get (s, "workers"), i, one)
+    {
+        const char *of_one = wm_ask_text (one, "label");
+        if (host_of (of_one) != n || strncmp (of_one, label, n) != 0)
+            continue;
+        n_other++;
+        hits_s += wm_ask_real (one, "hits_s");
+    }
+    if (n_other > 0)
+        snprintf (text, sizeof text, "%.*s, with %d other%s, together %s %s", (int) n, label,
+                  n_other, n_other == 1 ? "" : "s", wm_show_short (hits_s, rate),
+                  wm_ask_rows_s (s, 30, per_s));
+    else
+        snprintf (text, sizeof text, "%.*s", (int) n, label);
+    put_value (canvas, "host", text);
+}
+
+/* What the broker has logged of it, the latest first.  */
+static void put_logged (wm_screen_t *canvas, const json_t *s, const char *label)
+{
+    char ago[32], head[48];
+    const json_t *one;
+    size_t i;
+    json_array_foreach (json_object_get (s, "said"), i, one)
+    {
+        const char *text = wm_ask_text (one, "text"), *at = strstr (text, label);
+        if (!at || (at[strlen (label)] >= '0' && at[strlen (label)] <= '9'))
+            continue; /* of another process */
+        snprintf (head, sizeof head, "  %s ago: ", wm_show_time (wm_ask_real (one, "ago_s"), ago));
+        wm_canvas_wrap (canvas, WM_PLAIN, head, text, TEXT_LINES_MAX);
+    }
+}
+
 static void draw_worker (wm_screen_t *canvas, wm_top_view_t *view,
                          const wm_top_campaign_t *campaign)
 {
@@ -864,6 +915,9 @@ static void draw_worker (wm_screen_t *canvas, wm_top_view_t *view,
     } else {
         put_value (canvas, "worker", view->worker);
         put_value (canvas, "state", wm_ask_text (worker, "state"));
+        if (silent_s (s, view->worker) > 0)
+            put_value (canvas, "silent for", wm_show_time (silent_s (s, view->worker), number));
+        put_host (canvas, s, view->worker);
         if (*wm_ask_text (worker, "why"))
             put_value (canvas, "why", wm_ask_text (worker, "why"));
         put_value (canvas, "engine", wm_ask_text (worker, "signature"));
@@ -877,11 +931,15 @@ static void draw_worker (wm_screen_t *canvas, wm_top_view_t *view,
         snprintf (text, sizeof text, "%lld batches, %s", (long long) wm_ask_int (worker, "batches"),
                   wm_show_rows (wm_ask_int (worker, "hits"), wm_ask_rows (s), number));
         put_value (canvas, "has scored", text);
+        if (json_is_number (json_object_get (worker, "cpu_s")))
+            put_value (canvas, "CPU time", wm_show_time (wm_ask_real (worker, "cpu_s"), number));
         json_object_foreach (json_object_get (worker, "gpu"), key, value)
         {
             snprintf (number, sizeof number, "%.10g", json_number_value (value));
             put_value (canvas, key, json_is_string (value) ? json_string_value (value) : number);
         }
+        wm_canvas_next (canvas);
+        put_logged (canvas, s, view->worker);
     }
     free (sorted);
     fill (canvas, view, canvas->rows - 2);

@@ -25,6 +25,7 @@ typedef struct {
     long events, seed, run, hits, tpcs;
     double noise, tau_us;
     const char *output;
+    bool is_quiet;
 } options_t;
 
 /* A dataset that rows are appended to.  */
@@ -274,8 +275,9 @@ static int file_write (const options_t *options, const char *path)
     for (long i = 1; i <= options->events && !fault; i++) {
         int64_t before = key;
         fault = event_write (&tables, options, &deposits, tpc, (int32_t) i, &key);
-        fprintf (stderr, "synth: event %ld of %ld, %lld hits\n", i, options->events,
-                 (long long) (key - before));
+        if (!options->is_quiet)
+            fprintf (stderr, "synth: event %ld of %ld, %lld hits\n", i, options->events,
+                     (long long) (key - before));
     }
     wm_synth_tpc_destroy (&tpc);
     free (deposits.deposit);
@@ -306,6 +308,7 @@ static const wm_option_t option_table[] = {
      .help = "width of the noise"},
     {.name = "tau", .value = "US", .fallback = "10000", .real_least = 100, .real_most = INFINITY,
      .is_above = true, .help = "electron lifetime in microseconds"},
+    {.name = "quiet", .letter = 'q', .task = "messages", .help = "print no progress"},
     {.name = NULL},
 };
 
@@ -332,7 +335,8 @@ static int synth_main (const wm_args_t *args)
                                 .tpcs = wm_args_number (args, "tpcs"),
                                 .noise = wm_args_real (args, "noise"),
                                 .tau_us = wm_args_real (args, "tau"),
-                                .output = wm_args_text (args, "output") };
+                                .output = wm_args_text (args, "output"),
+                                .is_quiet = wm_args_given (args, "quiet") };
     char place[PATH_MAX];
     wm_file_new_t file;
     wm_error_t error;

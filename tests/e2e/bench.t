@@ -213,4 +213,6 @@ unread ()
     "$bin/wiremill" bench "${given[@]}" --batch 300,301,302 2>&1 >"$work/said" | head -1 && until_true 60 gone
 }
 ok "a reader that ends early: nothing is left" unread
+quiet () { keep "$bin/wiremill" bench engine --quiet --events 1 --hits 100 --precision fp32 --threads 1 --batch 100 --seconds 0.1 && ! says 'synth: event|making 1'; }
+ok "--quiet holds for the events that it makes, too" quiet
 done_testing

@@ -212,6 +212,43 @@ static void test_words (void **state)
     wm_canvas_free (&canvas);
 }
 
+/* The screen of one worker has its host with the others there, its CPU time, how long it is silent,
+   and what the broker logged of it alone.  */
+static void test_one_worker (void **state)
+{
+    (void) state;
+    wm_screen_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    wm_top_view_t view = { .screen = WM_TOP_WORKER, .has_keys = true, .worker = "node7:12" };
+    campaign_new (&campaign, 3, "w");
+    json_t *s = campaign.status, *workers = json_object_get (s, "workers");
+    static const char *const label[] = { "node7:12", "node7:120", "node70:12" };
+    for (size_t i = 0; i < 3; i++) {
+        json_t *one = json_array_get (workers, i);
+        json_object_set_new (one, "label", json_string (label[i]));
+        json_object_set_new (one, "hits_s", json_real (1000 * (double) (i + 1)));
+        json_object_set_new (one, "cpu_s", json_real (75));
+    }
+    json_object_set_new (s, "said",
+                         json_pack ("[{s:f, s:s}, {s:f, s:s}]", "ago_s", 3.0, "text",
+                                    "node7:12 failed a batch", "ago_s", 4.0, "text",
+                                    "node7:120 is lost"));
+    json_object_set_new (s, "waits",
+                         json_pack ("[{s:s, s:s, s:f}]", "reason", "worker silent", "peer",
+                                    "node7:12", "since_s", 8.0));
+    draw (&canvas, &view, &campaign, 40, 80);
+    assert_true (shows (&canvas, "node7, with 1 other, together 3000 hits/s"));
+    assert_true (shows (&canvas, "CPU time           1 min 15 s"));
+    assert_true (shows (&canvas, "silent for         8.0 s"));
+    assert_true (shows (&canvas, "3.0 s ago: node7:12 failed a batch"));
+    assert_false (shows (&canvas, "is lost"));
+    view.screen = WM_TOP_CAMPAIGN;
+    draw (&canvas, &view, &campaign, 40, 60);
+    assert_true (shows (&canvas, "BATCHES  STATE"));
+    json_decref (s);
+    wm_canvas_free (&canvas);
+}
+
 /* Columns of a GPU are there if a worker has one; an engine's name that is cut is marked; a worker
    that the broker does not hear of is amber, with its time.  */
 static void test_worker_row (void **state)
@@ -301,10 +338,11 @@ static void test_once (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_workers), cmocka_unit_test (test_filter),
-        cmocka_unit_test (test_files),   cmocka_unit_test (test_sizes),
-        cmocka_unit_test (test_words),   cmocka_unit_test (test_worker_row),
-        cmocka_unit_test (test_marks),   cmocka_unit_test (test_once)
+        cmocka_unit_test (test_workers),    cmocka_unit_test (test_filter),
+        cmocka_unit_test (test_files),      cmocka_unit_test (test_sizes),
+        cmocka_unit_test (test_words),      cmocka_unit_test (test_worker_row),
+        cmocka_unit_test (test_one_worker), cmocka_unit_test (test_marks),
+        cmocka_unit_test (test_once)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
