@@ -94,9 +94,22 @@ static void put_waits (FILE *out, const json_t *list)
     wm_live_end (out);
 }
 
-static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char *state)
+/* "2 hits and 1 input or batch are held".  */
+static void put_rest (FILE *out, const json_t *s)
 {
     char text[32], held[64];
+    const int64_t hits = wm_ask_int (s, "hits.held"), rows = wm_ask_int (s, "held_total");
+    if (hits)
+        wm_page_print (out, "%s%s", wm_show_rows (hits, wm_ask_rows (s), held),
+                       rows ? " and " : "");
+    if (rows)
+        wm_page_print (out, "%s %s", wm_show_count (rows, text), wm_live_held_rows (rows));
+    fputs (hits + rows == 1 ? " is held" : " are held", out);
+}
+
+static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char *state)
+{
+    char text[32];
     const json_t *s = campaign->status;
     const char *paused = wm_ask_text (s, "paused");
     const bool is_here = s && *wm_ask_text (s, "endpoint"),
@@ -119,9 +132,7 @@ static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char 
                        *wm_ask_text (wait, "text") ? ": " : "", wm_ask_text (wait, "text"),
                        *wm_waits_advice (wait) ? "; " : "", wm_waits_advice (wait));
     else if (is_rest)
-        wm_page_print (out, "%s are held, and %s inputs, events or batches",
-                       wm_show_rows (wm_ask_int (s, "hits.held"), wm_ask_rows (s), held),
-                       wm_show_count (wm_ask_int (s, "held_total"), text));
+        put_rest (out, s);
     else if (s && !is_here)
         fputs ("no broker runs; what follows is what the campaign has on disk", out);
     fputs ("</div>\n<p class=\"faint\">", out);
@@ -190,7 +201,7 @@ static void put_facts (FILE *out, const json_t *s)
               wm_show_count (wm_ask_int (s, "hits.announced"), a));
     put_fact (out, "Scored", "", wm_show_rows (wm_ask_int (s, "hits.done"), wm_ask_rows (s), text),
               more);
-    snprintf (more, sizeof more, "and %s inputs or batches", wm_show_count (rows, a));
+    snprintf (more, sizeof more, "and %s %s", wm_show_count (rows, a), wm_live_held_rows (rows));
     put_fact (out, "Held", held || rows ? "bad-text" : "",
               wm_show_rows (held, wm_ask_rows (s), text), more);
     if (wm_ask_serves_clients (s))
@@ -249,11 +260,12 @@ static void put_graphs (FILE *out, const wm_top_campaign_t *campaign,
                                       WM_TOP_BUCKETS, past };
     wm_live_graph (out, &minutes);
     if (begin_s > 0) {
-        wm_history_query_spread (&whole, begin_s, (now_s - begin_s) / PARTS, part, PARTS);
+        const double last_s = fmax (end_s, begin_s + 1);
+        wm_history_query_spread (&whole, begin_s, (last_s - begin_s) / PARTS, part, PARTS);
         for (int i = 0; i < PARTS; i++)
             rate[i] = (float) wm_history_query_rate (&part[i]);
         const wm_live_graph_t hours = {
-            "hours", "Rate, since the campaign began", per_s, begin_s, now_s, rate, PARTS, past
+            "hours", "Rate, since the campaign began", per_s, begin_s, last_s, rate, PARTS, past
         };
         wm_live_graph (out, &hours);
     }

@@ -126,8 +126,7 @@ static void put_held (FILE *out, const wm_live_row_t *row)
     else
         fputs (s ? "0" : "&#8211;", out);
     if (rows)
-        wm_page_put (out, "small", "and %s %s", wm_show_count (rows, n),
-                     rows == 1 ? "input or batch" : "inputs or batches");
+        wm_page_put (out, "small", "and %s %s", wm_show_count (rows, n), wm_live_held_rows (rows));
     fputs ("</td>", out);
 }
 

@@ -295,7 +295,8 @@ static void put_rest (FILE *out, const json_t *list)
                          (int64_t) json_array_size (json_object_get (list, "held")),
                   files = wm_ask_int (list, "held_files_left_out");
     if (rows > 0)
-        wm_page_put (out, "p", "Not in the list: %s inputs or batches.", wm_show_count (rows, n));
+        wm_page_put (out, "p", "Not in the list: %s %s.", wm_show_count (rows, n),
+                     wm_live_held_rows (rows));
     if (files > 0)
         wm_page_put (out, "p", "Not in the list: the hits of %s files.", wm_show_count (files, n));
 }
@@ -334,8 +335,7 @@ static void put_state (FILE *out, const json_t *s)
         wm_page_print (out, "%s",
                        wm_show_rows (wm_ask_int (s, "hits.held"), wm_ask_rows (s), held));
         wm_page_print (out, " held");
-        fprintf (out, "</strong> and %s %s", wm_show_count (rows, n),
-                 rows == 1 ? "input or batch" : "inputs or batches");
+        fprintf (out, "</strong> and %s %s", wm_show_count (rows, n), wm_live_held_rows (rows));
     }
     fputs ("</div>\n", out);
 }

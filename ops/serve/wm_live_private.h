@@ -31,6 +31,12 @@ void wm_live_number (FILE *out, const char *class, double value, const char *tex
 /* Returns how a state is coloured: "good", "warn", "bad" or "".  */
 const char *wm_live_class (const char *state);
 
+/* Returns what is counted in "held_total": one, or several.  */
+static inline const char *wm_live_held_rows (int64_t n)
+{
+    return n == 1 ? "input or batch" : "inputs or batches";
+}
+
 /* Rates of equal parts of a time. Texts are lent; per_s may be a peer's.  */
 typedef struct {
     const char *id, *title, *per_s; /* per_s: the unit */

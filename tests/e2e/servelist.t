@@ -51,6 +51,9 @@ history ()
     [ "$worked" ] && [ "$hits" ] && get / && says "<td>$worked</td>" && says ">$hits<"
 }
 ok "when a finished one was worked on, how fast, and its hits, as status has them" history
+# Its graph of the whole campaign ends when it was finished: all parts of it are measured.
+whole () { get /c/good/ && sed '/<figure id="hours"/,/<\/figure>/!d' "$work/said" >"$work/hours" && [ "$(grep -c '<th scope="row">[0-9:]*</th><td class="n">[0-9]' "$work/hours")" = 12 ] && ! grep 'not measured' "$work/hours"; }
+ok "... and its graph ends with it" until_true 60 whole
 page () { get /c/good-2/ && says '<h1>good</h1>' && says "Folder $work/more/good$beside" && says 'href="/c/good-2/status.json"' && says 'href="/">all campaigns'; }
 ok "the page of one" page
 files ()

@@ -180,7 +180,7 @@ static void test_nothing (void **state)
                     "\"held\":[{\"path\":\"/i\",\"state\":\"batch\",\"hits\":2}]}",
                     "", NULL);
     has (page,
-         "class=\"state warn\" role=\"status\"><strong>finished</strong> 3 hits are held, and 1 ");
+         "class=\"state warn\" role=\"status\"><strong>finished</strong> 3 hits and 1 input or batch are held</div>");
     has (page, "<p>Held one by one: 1 hit; wiremill held lists");
     free (page);
     page = page_of ("{\"campaign\":{\"rows\":\"<i>\",\"state\":\"<i>\"}}", "", NULL);
