@@ -138,8 +138,8 @@ static void ask_past (wm_top_poll_t *self)
 /* No broker answers: where the campaign's folder is here, its ledger is read.  */
 static void keep_ledger (wm_top_poll_t *self, const char *why)
 {
-    int code;
-    char endpoint[256];
+    int code = WM_EXIT_UNREACHABLE;
+    char endpoint[256], unread[480];
     json_t *status = NULL;
     if (self->is_ledger_due && *self->folder && !wm_ask_endpoint (self->folder, endpoint, NULL))
         status = wm_ask_anyhow (self->verb, "", self->folder, &code);
@@ -151,6 +151,12 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
             take_past (self, history, 0, 0);
         json_decref (history);
         return;
+    }
+    if (code == WM_EXIT_INPUT || code == WM_EXIT_FAILURE) {
+        snprintf (unread, sizeof unread,
+                  "what the campaign has on disk cannot be read; `wiremill status %.380s` prints why",
+                  self->folder);
+        why = unread;
     }
     pthread_mutex_lock (&self->mutex);
     const bool is_read = self->known.status && !*wm_ask_text (self->known.status, "endpoint");

@@ -145,6 +145,14 @@ deeper () { get "/c/${deep:0:47}/" && says 'too long to follow its broker' && co
 ok "... its page has it, too" deeper
 end
 rm -r "$all/$deep$beside"
+# One that is damaged so that nothing of it can be read.
+cp -a "$all/good$beside" "$all/torn$beside"
+for file in "$all/torn$beside"/ledger.db "$all/torn$beside"/journal/*; do dd if=/dev/urandom of="$file" bs=4096 count=4 conv=notrunc 2>/dev/null; done
+serve "$all"
+torn () { row torn && says 'cannot be read; `wiremill status .*/torn.wiremill` prints why' && row good && says 'worked|, mean '; }
+ok "one that cannot be read: its row has that, and the command that prints why" until_true 60 torn
+end
+rm -r "$all/torn$beside"
 umask 077
 echo correct-horse-battery >"$work/password"
 serve "$all" --password-file "$work/password"
