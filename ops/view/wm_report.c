@@ -598,7 +598,8 @@ static void list_workers (const gantt_t *gantt, const json_t *status, FILE *out)
         wm_page_put (out, "td", "%.100s", w->signature);
         wm_page_put (out, "td", "%.60s", w->device);
         wm_page_put (out, "td class=\"w\"", "%s", wm_report_date (w->from_s, from));
-        wm_page_put (out, "td class=\"n\"", "%s", wm_show_time (for_s, busy));
+        wm_page_put (out, "td class=\"n\"", "%s",
+                     for_s > 0 ? wm_show_time (for_s, busy) : "below 1 s");
         wm_page_put (out, "td class=\"n\"", for_s > 0 ? "%.0f %%" : "-",
                      for_s > 0 ? fmin (100, 100 * w->busy_s / for_s) : 0.);
         wm_page_count_cell (out, (uint64_t) w->batches);

@@ -187,6 +187,16 @@ static void test_part_of_a_worker (void **state)
     page_has (history, (const char *const[]){ "M33.0 192.0H33.0V175.2", NULL });
 }
 
+/* Times are of whole seconds: what came and went in one was there for a part of it.  */
+static void test_short_worker (void **state)
+{
+    (void) state;
+    json_t *history = history_new ();
+    add (history, "rows", row (NOW_S - 60, 60, 1200, 0));
+    add (history, "workers", worker ("a", "CPU", NOW_S - 60, NOW_S - 60, NULL));
+    page_has (history, (const char *const[]){ "<td class=\"n\">below 1 s</td>", NULL });
+}
+
 /* Rows are called what they are.  */
 static void test_windows (void **state)
 {
@@ -313,8 +323,8 @@ int main (void)
         cmocka_unit_test (test_files),        cmocka_unit_test (test_numbers),
         cmocka_unit_test (test_nonsense),     cmocka_unit_test (test_throughput),
         cmocka_unit_test (test_few_workers),  cmocka_unit_test (test_part_of_a_worker),
-        cmocka_unit_test (test_many_workers), cmocka_unit_test (test_no_history),
-        cmocka_unit_test (test_windows),
+        cmocka_unit_test (test_short_worker), cmocka_unit_test (test_many_workers),
+        cmocka_unit_test (test_no_history),   cmocka_unit_test (test_windows),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
