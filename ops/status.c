@@ -436,7 +436,7 @@ static int status_main (const wm_args_t *args)
     const bool files = wm_args_given (args, "files"), marks = wm_args_given (args, "marks");
     if (watch + files + marks > 1)
         return wm_args_refuse (args, "give one of --watch, --files and --marks: --watch shows the "
-                                     "campaign, --files its inputs, --marks its time line");
+                                     "campaign, --files its inputs once, --marks its time line");
     if (wm_args_given (args, "interval") && !watch)
         return wm_args_refuse (args, "--interval is of --watch");
     for (bool goes_on = true;;) {
