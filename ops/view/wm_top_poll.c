@@ -154,7 +154,8 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
     }
     if (code == WM_EXIT_INPUT || code == WM_EXIT_FAILURE) {
         snprintf (unread, sizeof unread,
-                  "what the campaign has on disk cannot be read; `wiremill status %.380s` prints why",
+                  "what the campaign has on disk cannot be read; `wiremill status %.380s` prints "
+                  "why",
                   self->folder);
         why = unread;
     }

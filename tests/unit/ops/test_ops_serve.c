@@ -179,8 +179,8 @@ static void test_nothing (void **state)
                     "\"hits\":{\"done\":5,\"announced\":8,\"held\":3},\"held_total\":1,"
                     "\"held\":[{\"path\":\"/i\",\"state\":\"batch\",\"hits\":2}]}",
                     "", NULL);
-    has (page,
-         "class=\"state warn\" role=\"status\"><strong>finished</strong> 3 hits and 1 input or batch are held</div>");
+    has (page, "class=\"state warn\" role=\"status\"><strong>finished</strong> 3 hits and 1 input "
+               "or batch are held</div>");
     has (page, "<p>Held one by one: 1 hit; wiremill held lists");
     free (page);
     page = page_of ("{\"campaign\":{\"rows\":\"<i>\",\"state\":\"<i>\"}}", "", NULL);
@@ -453,12 +453,11 @@ static void test_password (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_held),     cmocka_unit_test (test_workers),
-        cmocka_unit_test (test_lists),    cmocka_unit_test (test_nothing),
-        cmocka_unit_test (test_history),  cmocka_unit_test (test_folded),
-        cmocka_unit_test (test_first_minute),
-        cmocka_unit_test (test_policy),   cmocka_unit_test (test_password),
-        cmocka_unit_test (test_throttle),
+        cmocka_unit_test (test_held),         cmocka_unit_test (test_workers),
+        cmocka_unit_test (test_lists),        cmocka_unit_test (test_nothing),
+        cmocka_unit_test (test_history),      cmocka_unit_test (test_folded),
+        cmocka_unit_test (test_first_minute), cmocka_unit_test (test_policy),
+        cmocka_unit_test (test_password),     cmocka_unit_test (test_throttle),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
