@@ -117,6 +117,8 @@ static void mixed_admits_what_differs (void **state)
     durable (t);
     assert_int_equal (look (t).n_arithmetic, 1);
     assert_int_equal (look (t).n_rows, 2);
+    wm_core_arithmetic_count (t->core, "", 3); /* of a worker without a signature */
+    assert_int_equal (t->core->arithmetic.n_rows, 2);
     memset (credits, 0, sizeof credits);
     harness_end (t);
 }
