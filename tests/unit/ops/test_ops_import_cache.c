@@ -86,6 +86,8 @@ static void the_folder_is_this_users_alone (void **state)
     check_folder (path);
     setenv ("HOME", "relative", 1);
     check_folder ("");
+    unsetenv ("HOME");
+    check_folder ("");
     snprintf (line, sizeof line, "mkdir %s/l && ln -s %s %s/l/wiremill", folder, path, folder);
     assert_int_equal (system (line), 0);
     in_folder (path, "l");
@@ -102,10 +104,16 @@ static void hashes_of_unchanged_files (void **state)
 {
     (void) state;
     struct stat before;
-    char path[PATH_MAX], line[2 * PATH_MAX], got[65];
+    char path[PATH_MAX], later[PATH_MAX], line[2 * PATH_MAX], got[65];
+    in_folder (later, "later");
+    write_text (later, "one");
+    const struct timespec times[2] = { { .tv_sec = time (NULL) + 1000 },
+                                       { .tv_sec = time (NULL) + 1000 } };
+    assert_int_equal (utimensat (AT_FDCWD, later, times, 0), 0);
     in_folder (path, "file");
     write_text (path, "one");
     settle (path);
+    assert_false (wm_import_cache_is_settled (later, &before)); /* by a clock that is ahead */
     assert_int_equal (stat (path, &before), 0);
     assert_false (wm_import_cache_recall (&cache, path, got));
     before.st_size++;

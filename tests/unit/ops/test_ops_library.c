@@ -7,6 +7,7 @@
 #include "ops/lib/wm_lib_private.h"
 #include "schema/wm_limits.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -344,6 +345,7 @@ wm_fault_t __wrap_wm_device_score (wm_device_t *device, const wm_batch_t *batch,
                                    float *score, wm_error_t *why)
 {
     (void) device;
+    assert_int_equal (fegetround (), FE_TONEAREST);
     most_hits = batch->n_hit > most_hits ? batch->n_hit : most_hits;
     if (++n_call == fails_at)
         return wm_fault (why, WM_EHOST, "no memory");
@@ -393,6 +395,16 @@ static void test_here (void **state)
         assert_int_equal (n_call, fails_at ? fails_at : 5);
         assert_true (fails_at || most_hits == most);
     }
+    fails_at = 0; /* a caller that rounds in another way gets the same bits, and keeps its way */
+    fesetround (FE_UPWARD);
+    const wiremill_fault_t fault = wiremill_score (model, value, 1, n_value, score, NULL, &error);
+    const int rounds = fegetround ();
+    fesetround (FE_TONEAREST);
+    assert_int_equal (fault, WIREMILL_OK);
+    assert_int_equal (rounds, FE_UPWARD);
+    assert_int_equal (wiremill_score (model, value, 1, n_value, NULL, NULL, &error),
+                      WIREMILL_USAGE);
+    assert_non_null (strstr (error.text, "scores is NULL"));
     free (value);
     free (score);
     wiremill_close (&model);
