@@ -111,7 +111,7 @@ static wm_fault_t no_match (const char *pattern, wm_error_t *error)
     if (colon && access (file, F_OK) == 0)
         return wm_fault (error, WM_EUSAGE,
                          "the input %.300s cannot be read; a dataset is named %.100s:/DATASET",
-                         pattern, file);
+                         pattern, basename (file));
     char *comma = strchr (pattern, ',');
     if (comma && !strpbrk (pattern, "*?[{")) {
         snprintf (file, sizeof file, "%.*s", (int) (comma - pattern), pattern);
