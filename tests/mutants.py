@@ -132,7 +132,7 @@ def changes(node):
 def is_memory(node):
     """Whether a number is part of how much memory is taken."""
     while node and not node.type.endswith("statement"):
-        if called(node) in ("malloc", "calloc", "realloc", "zmalloc"):
+        if node.type == "array_declarator" or called(node) in ("malloc", "calloc", "realloc", "zmalloc"):
             return True
         node = node.parent
     return False
