@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -83,6 +84,52 @@ static void channels_add_up (void **state)
     const float loud[] = { -3, 0 };
     net.conv[1].weight = loud; /* behind a ReLU: 3 (10 * 8 - 0.5) below zero */
     assert_in_range ((long) (1000 * wm_range_bound (&net, 8)), 238500, 241000);
+    const float second[] = { 0, -30 }; /* of filter 1, which is within 8 */
+    net.conv[1].weight = second;
+    assert_in_range ((long) (1000 * wm_range_bound (&net, 8)), 240000, 243000);
+}
+
+/* What rounding adds is counted from the bias, too, and of either sign.  */
+static void a_bias_is_rounded (void **state)
+{
+    (void) state;
+    const float weight = 0, bias[] = { 65450, -65450 };
+    wm_net_t net = { .height = 1, .width = 1, .channel = 1, .n_conv = 1 };
+    for (int i = 0; i < 2; i++) {
+        net.conv[0] = (wm_conv_t){
+            .kh = 1, .kw = 1, .c_in = 1, .c_out = 1, .weight = &weight, .bias = &bias[i]
+        };
+        assert_true (wm_range_bound (&net, 1) > WM_HALF_MAX);
+    }
+}
+
+/* A patch of zeros is no reason to leave out what its pixels may be: they are within 2^-10. Of two
+   convolutions that are beyond all bounds the first is named. Of dense layers those count that read
+   convolutions.  */
+static void what_half_cannot_hold (void **state)
+{
+    (void) state;
+    float weight = 65000, bias = 65350;
+    const float none = 0, one = 1, much = 70000;
+    double limit = 0;
+    wm_error_t error = { 0 };
+    wm_net_t net = { .height = 1, .width = 1, .channel = 1, .n_conv = 1 };
+    net.conv[0] =
+        (wm_conv_t){ .kh = 1, .kw = 1, .c_in = 1, .c_out = 1, .weight = &weight, .bias = &bias };
+    assert_int_equal (wm_range_half (&net, 0, &limit, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "convolution 0 can reach"));
+    net.n_conv = 2;
+    net.conv[1] =
+        (wm_conv_t){ .kh = 1, .kw = 1, .c_in = 1, .c_out = 1, .weight = &one, .bias = &none };
+    assert_int_equal (wm_range_half (&net, 1e308, &limit, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "convolution 0 can reach inf"));
+    weight = 1, bias = 0;
+    net.n_dense = 1;
+    net.dense[0] = (wm_dense_t){ .parent = 0, .n_in = 1, .n_out = 1, .weight = &much };
+    assert_int_equal (wm_range_half (&net, 0, &limit, &error), WM_OK);
+    net.dense[0].parent = -1;
+    assert_int_equal (wm_range_half (&net, 0, &limit, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "a weight of 7e+04"));
 }
 
 static void half_is_taken_while_it_holds (void **state)
@@ -118,6 +165,8 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (the_bound_is_that_of_the_worst_patch),
         cmocka_unit_test (channels_add_up),
+        cmocka_unit_test (a_bias_is_rounded),
+        cmocka_unit_test (what_half_cannot_hold),
         cmocka_unit_test (half_is_taken_while_it_holds),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
