@@ -100,7 +100,8 @@ static void jobs_in_their_share (void **state)
             scores[i] += 1;
         assert_true (wm_canary_take (canary, &job));
         assert_false (wm_canary_take (canary, &job));
-        assert_int_equal (wm_canary_collect (canary, true, &back, &error), wrong ? WM_EHOST : WM_OK);
+        const wm_fault_t fault = wm_canary_collect (canary, true, &back, &error);
+        assert_int_equal (fault, wrong ? WM_EHOST : WM_OK);
         assert_ptr_equal (back, wrong ? NULL : &job);
         assert_int_equal (wm_canary_collect (canary, true, &back, &error), WM_OK);
         assert_null (back);
