@@ -101,6 +101,43 @@ static void a_bias_is_rounded (void **state)
         };
         assert_true (wm_range_bound (&net, 1) > WM_HALF_MAX);
     }
+    const float steep = 30000, below = -30000, one = 1, none = 0; /* -60,000 to 0, and again */
+    net.n_conv = 2;
+    net.conv[0].weight = &steep, net.conv[0].bias = &below;
+    net.conv[1] =
+        (wm_conv_t){ .kh = 1, .kw = 1, .c_in = 1, .c_out = 1, .weight = &one, .bias = &none };
+    assert_in_range ((long) wm_range_bound (&net, 1), 60200, 60250);
+}
+
+/* Some activations are lowest between the ends of an interval.  */
+static void the_dip_of_an_activation (void **state)
+{
+    (void) state;
+    static const struct {
+        wm_act_t act;
+        float at;
+    } dips[] = { { WM_ACT_GELU, -0.75f },
+                 { WM_ACT_GELU_TANH, -0.75f },
+                 { WM_ACT_SWISH, -1.7f },
+                 { WM_ACT_HARDSWISH, -1.5f },
+                 { WM_ACT_MISH, -1.2f } };
+    const float half = 0.5f, steep = 1000, none = 0;
+    for (size_t i = 0; i < sizeof dips / sizeof *dips; i++) {
+        wm_net_t net = { .height = 1, .width = 1, .channel = 1, .n_conv = 2 };
+        net.conv[0] = (wm_conv_t){ .kh = 1,
+                                   .kw = 1,
+                                   .c_in = 1,
+                                   .c_out = 1,
+                                   .act = dips[i].act,
+                                   .bend = 0.75f,
+                                   .weight = &half,
+                                   .bias = &dips[i].at };
+        net.conv[1] = (wm_conv_t){
+            .kh = 1, .kw = 1, .c_in = 1, .c_out = 1, .weight = &steep, .bias = &none
+        };
+        const double worst = worst_of (&net, 1), bound = wm_range_bound (&net, 1);
+        assert_true (bound >= worst && bound <= worst * 1.01);
+    }
 }
 
 /* A patch of zeros is no reason to leave out what its pixels may be: they are within 2^-10. Of two
@@ -166,6 +203,7 @@ int main (void)
         cmocka_unit_test (the_bound_is_that_of_the_worst_patch),
         cmocka_unit_test (channels_add_up),
         cmocka_unit_test (a_bias_is_rounded),
+        cmocka_unit_test (the_dip_of_an_activation),
         cmocka_unit_test (what_half_cannot_hold),
         cmocka_unit_test (half_is_taken_while_it_holds),
     };
