@@ -43,10 +43,10 @@ FILES = {
     "producer": ["producer/[!ngs]*/wm_" + name + ".c" for name in
                  ("channels", "cut", "dense", "pack", "pedestal", "runs", "segments", "stitch", "wires", "writer*")],
     "gpuworker": ["gpuworker/wm_*.c", "gpuworker/engine/wm_*.c", "gpuworker/modes/wm_[!b]*.c"],
-    "kernels": ["kernels/import/wm_madds.c", "kernels/judge/wm_[!p]*.c", "kernels/family/wm_family*.c", "kernels/onnx/*.c"],
+    "kernels": ["kernels/import/wm_madds.c", "kernels/judge/wm_[!p]*.c", "kernels/family/wm_[!l]*.c", "kernels/onnx/*.c"],
     "gateway": ["producer/[ns]*/wm_" + name + ".c" for name in
                 ("gather", "heap", "infer", "region", "signature*", "slice")],
-    "ops": ["ops/campaign/wm_" + name + ".c" for name in ("columns", "gpus", "import_cache", "urls")],
+    "ops": ["ops/lib/wm_lib.c"] + ["ops/campaign/wm_" + name + ".c" for name in ("columns", "gpus", "import_cache", "urls")],
 }
 SIMULATED = "broker/core/wm_core*.c"
 SEEDS = "20"

@@ -201,6 +201,21 @@ static void one_alone_between_two (void **state)
     wm_scorer_destroy (&scorer);
 }
 
+/* A thread that has room for more takes no batch along that goes alone.  */
+static void one_alone_is_not_taken_along (void **state)
+{
+    (void) state;
+    gate->is_gated = 1;
+    wm_scorer_t *scorer = scorer_new (2 * N_HIT);
+    wait_for (&gate->n_reading, 2);
+    submit (scorer, 0, 1, false);
+    submit (scorer, 1, 2, true);
+    gate->is_gated = 0;
+    take_results (scorer, 2);
+    assert_int_equal (told->n_many, 0);
+    wm_scorer_destroy (&scorer);
+}
+
 /* Two calls fail: what the first one reports is why the process ended.  */
 static void the_first_failure_is_the_reason (void **state)
 {
@@ -345,6 +360,7 @@ int main (int argc, char **argv)
         cmocka_unit_test_setup (a_batch_wakes_one_thread, setup),
         cmocka_unit_test_setup (a_thread_goes_on_after_one_alone, setup),
         cmocka_unit_test_setup (one_alone_between_two, setup),
+        cmocka_unit_test_setup (one_alone_is_not_taken_along, setup),
         cmocka_unit_test_setup (the_first_failure_is_the_reason, setup),
         cmocka_unit_test_setup (a_check_holds_nobody_up, setup),
         cmocka_unit_test_setup (what_is_ready_goes_together, setup),
