@@ -4,6 +4,7 @@
    the new one. wm_core_private.h lists which function performs which transition.  */
 #include "broker/core/wm_core_private.h"
 #include "schema/base/wm_bisect.h"
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_path.h"
 
 #include <stdio.h>
@@ -73,10 +74,8 @@ batch_t *wm_core_event_add (wm_core_t *self, event_t *event, uint32_t number)
     assert (number < event->n_batch && n < event->n_batch);
     if (!(n & (n - 1))) { /* 0, or a power of two: the room is used up */
         const uint32_t room = n > event->n_batch / 2 ? event->n_batch : n ? 2 * n : 1;
-        batch_t *grown = realloc (event->batch, room * sizeof *grown);
-        if (!grown)
+        if (!wm_regrow (&event->batch, room, sizeof *event->batch))
             return NULL;
-        event->batch = grown;
     }
     memmove (&event->batch[at + 1], &event->batch[at], (n - at) * sizeof *event->batch);
     event->batch[at] = (batch_t){ .event = event, .number = number };

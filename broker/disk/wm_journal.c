@@ -224,12 +224,7 @@ static wm_fault_t scratch_fit (wm_journal_t *self, size_t bytes, wm_error_t *err
 {
     if (bytes <= self->scratch_bytes)
         return WM_OK;
-    uint8_t *more = realloc (self->scratch, bytes);
-    if (!more)
-        return no_memory (error);
-    self->scratch = more;
-    self->scratch_bytes = bytes;
-    return WM_OK;
+    return wm_grow_to (&self->scratch, &self->scratch_bytes, bytes, 1) ? WM_OK : no_memory (error);
 }
 
 static wm_fault_t open_all (wm_journal_t *self, const char *dir, wm_error_t *error)

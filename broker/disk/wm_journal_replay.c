@@ -138,12 +138,10 @@ static const uint8_t *peek (chain_t *chain, size_t bytes)
         chain->buffer_offset = chain->position;
         chain->buffer_bytes = kept;
         if (bytes > chain->buffer_max) { /* its head has the right checksum */
-            uint8_t *larger = realloc (chain->buffer, bytes + CHUNK_BYTES);
-            chain->lacks_memory = !larger;
-            if (!larger)
+            chain->lacks_memory =
+                !wm_grow_to (&chain->buffer, &chain->buffer_max, bytes + CHUNK_BYTES, 1);
+            if (chain->lacks_memory)
                 return NULL;
-            chain->buffer = larger;
-            chain->buffer_max = bytes + CHUNK_BYTES;
         }
         while (chain->buffer_bytes < bytes)
             fill (chain);

@@ -2,6 +2,7 @@
 #include "gpuworker/modes/wm_verify.h"
 #include "gpuworker/modes/wm_stream.h"
 #include "kernels/wm_device.h"
+#include "schema/base/wm_grow.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pins.h"
 
@@ -151,10 +152,8 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
 static wm_fault_t take_engine (verify_t *self, wm_error_t *error)
 {
     const unsigned n_by = self->n_same + self->n_other;
-    void *grown = realloc (self->signature, (n_by + 1ul) * sizeof *self->signature);
-    if (!grown)
+    if (!wm_regrow (&self->signature, n_by + 1ul, sizeof *self->signature))
         return wm_fault (error, WM_EHOST, "no memory to compare");
-    self->signature = grown;
     char *by = self->signature[n_by];
     const wm_engine_t *mine = wm_device_engine_of_signature (wm_device_signature (self->device));
     if (scanf (" %256[^\n]", by) != 1)

@@ -13,6 +13,7 @@
 #include "kernels/judge/wm_reference.h"
 #include "kernels/model/wm_seed.h"
 #include "kernels/wm_device.h"
+#include "schema/base/wm_grow.h"
 #include "schema/wm_limits.h"
 
 #include <ctype.h>
@@ -326,14 +327,11 @@ typedef struct {
 /* Keeps a row and its scores. false: no memory.  */
 static bool keep_row (rows_t *self, uint32_t n_value, uint32_t n_score)
 {
-    float *inputs = realloc (self->inputs, (self->n_value[0] + n_value) * sizeof *inputs);
-    self->inputs = inputs ? inputs : self->inputs;
-    float *answers = realloc (self->answers, (self->n_value[1] + n_score) * sizeof *answers);
-    self->answers = answers ? answers : self->answers;
-    if (!inputs || !answers)
+    if (!wm_regrow (&self->inputs, self->n_value[0] + n_value, sizeof *self->inputs) ||
+        !wm_regrow (&self->answers, self->n_value[1] + n_score, sizeof *self->answers))
         return false;
-    memcpy (inputs + self->n_value[0], self->row, n_value * sizeof *inputs);
-    memcpy (answers + self->n_value[1], self->scores, n_score * sizeof *answers);
+    memcpy (self->inputs + self->n_value[0], self->row, n_value * sizeof *self->inputs);
+    memcpy (self->answers + self->n_value[1], self->scores, n_score * sizeof *self->answers);
     self->n_value[0] += n_value;
     self->n_value[1] += n_score;
     return true;

@@ -2,6 +2,7 @@
 
 #include "ops/view/wm_screen.h"
 
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_text.h"
 
 #include <stdarg.h>
@@ -23,10 +24,8 @@ bool wm_canvas_reset (wm_screen_t *self, int rows, int columns)
     self->columns = columns < 1                       ? 1
                     : columns > WM_CANVAS_COLUMNS_MAX ? WM_CANVAS_COLUMNS_MAX
                                                       : columns;
-    void *line = realloc (self->line, (size_t) (rows < 1 ? 1 : rows) * sizeof *self->line);
-    if (!line)
+    if (!wm_regrow (&self->line, (uint64_t) (rows < 1 ? 1 : rows), sizeof *self->line))
         return false;
-    self->line = line;
     self->rows = rows < 1 ? 1 : rows;
     self->n = self->used = 0;
     self->bytes = 0;

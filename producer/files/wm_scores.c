@@ -4,6 +4,7 @@
 #include "kernels/patch/wm_spec.h"
 #include "producer/files/wm_event.h"
 #include "producer/files/wm_index.h"
+#include "schema/base/wm_grow.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_pins.h"
 
@@ -229,12 +230,9 @@ static wm_fault_t room_make (wm_scores_t *self, uint64_t more, wm_error_t *error
                          (unsigned long long) more, self->n_row);
     if (n <= self->n_row_max)
         return WM_OK;
-    wm_scores_key_t *key = realloc (self->key, (size_t) most * sizeof *key);
-    self->key = key ? key : self->key;
-    uint8_t *status = realloc (self->status, most);
-    self->status = status ? status : self->status;
     double *score = malloc (bytes + 1);
-    if (!key || !status || !score) {
+    if (!wm_regrow (&self->key, most, sizeof *self->key) || !wm_regrow (&self->status, most, 1) ||
+        !score) {
         free (score);
         return wm_fault (error, WM_EHOST, "out of memory for %llu rows", (unsigned long long) n);
     }

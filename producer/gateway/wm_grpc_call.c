@@ -1,6 +1,7 @@
 /* wm_grpc_call.c - one call: its headers, messages, answers and status (grpc.io,
    "gRPC over HTTP2").  */
 #include "producer/gateway/wm_grpc_private.h"
+#include "schema/base/wm_grow.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -557,14 +558,10 @@ static void advance (wm_item_t *item)
    returns false.  */
 static bool grow_body (wm_item_t *item, size_t bytes)
 {
-    uint8_t *larger = realloc (item->body, bytes);
-    if (!larger) {
-        wm_call_finish (item->call, WM_KS_UNAVAILABLE, WM_FRONT_NO_MEMORY);
-        return false;
-    }
-    item->body = larger;
-    item->body_max = bytes;
-    return true;
+    if (wm_grow_to (&item->body, &item->body_max, bytes, 1))
+        return true;
+    wm_call_finish (item->call, WM_KS_UNAVAILABLE, WM_FRONT_NO_MEMORY);
+    return false;
 }
 
 /* Memory for the message is granted: its stream may send all of it. May free the item.  */

@@ -12,6 +12,7 @@
    turn after REQUESTS_MAX requests of one, or SEND_BYTES of its answers.  */
 #include "producer/gateway/wm_http_private.h"
 #include "producer/gateway/wm_acceptor.h"
+#include "schema/base/wm_grow.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -330,14 +331,10 @@ static bool make_room (wm_visit_t *self, size_t bytes)
     const size_t room = all <= self->announced ? self->announced : twice;
     if (!wm_visit_hold (self, room + self->extra, on_held))
         return false;
-    uint8_t *larger = realloc (self->body, room);
-    if (!larger) {
-        wm_visit_fail (self, &(wm_ks_error_t){ WM_KS_UNAVAILABLE, WM_FRONT_NO_MEMORY });
-        return false;
-    }
-    self->body = larger;
-    self->body_max = room;
-    return true;
+    if (wm_grow_to (&self->body, &self->body_max, room, 1))
+        return true;
+    wm_visit_fail (self, &(wm_ks_error_t){ WM_KS_UNAVAILABLE, WM_FRONT_NO_MEMORY });
+    return false;
 }
 
 static void damaged (wm_visit_t *self)

@@ -3,6 +3,7 @@
 
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_scores.h"
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_order.h"
 #include "schema/wm_batch.h"
 
@@ -79,13 +80,8 @@ static wm_fault_t columns_read (join_t *self, const wm_column_t c[COLUMNS], wm_e
     if (all >= UINT32_MAX)
         return wm_fault (error, WM_EBATCH, "%" PRIu64 " hits are too many to be compared at once",
                          all);
-    wm_scores_key_t *key = realloc (to->key, (all + 1) * sizeof *key);
-    to->key = key ? key : to->key;
-    uint8_t *status = realloc (to->status, all + 1);
-    to->status = status ? status : to->status;
-    wm_agreement_place_t *place = realloc (self->place, (all + 1) * sizeof *place);
-    self->place = place ? place : self->place;
-    if (!key || !status || !place)
+    if (!wm_regrow (&to->key, all + 1, sizeof *to->key) || !wm_regrow (&to->status, all + 1, 1) ||
+        !wm_regrow (&self->place, all + 1, sizeof *self->place))
         return wm_fault (error, WM_EHOST, "out of memory for %" PRIu64 " hits", all);
     wm_fault_t fault = WM_OK;
     for (uint64_t row = 0; row < n && !fault; row += PIECE_ROWS)
@@ -226,22 +222,18 @@ static wm_fault_t join (join_t *self, wm_error_t *error)
 static wm_fault_t append (wm_agreement_t *self, const join_t *join, wm_error_t *error)
 {
     const uint64_t n = self->n + join->n;
-    uint8_t *is = realloc (self->is, n);
-    self->is = is ? is : self->is;
-    double *score = realloc (self->score, n * WM_TRUTH_END * sizeof *score);
-    self->score = score ? score : self->score;
-    wm_agreement_place_t *place = realloc (self->place, n * sizeof *place);
-    self->place = place ? place : self->place;
-    if (!is || !score || !place)
+    if (!wm_regrow (&self->is, n, 1) ||
+        !wm_regrow (&self->score, n * WM_TRUTH_END, sizeof *self->score) ||
+        !wm_regrow (&self->place, n, sizeof *self->place))
         return wm_fault (error, WM_EHOST, "out of memory for %" PRIu64 " hits", n);
     for (uint64_t i = 0; i < join->n; i++) {
-        is[self->n + i] = join->truth.status[join->pair[0][i]];
-        place[self->n + i] = join->place[join->pair[0][i]];
+        self->is[self->n + i] = join->truth.status[join->pair[0][i]];
+        self->place[self->n + i] = join->place[join->pair[0][i]];
     }
     for (int k = 0; k < WM_TRUTH_END; k++) {
         self->is_without[k] |= join->column[k] < 0;
         for (uint64_t i = 0; i < join->n; i++)
-            score[(self->n + i) * WM_TRUTH_END + (size_t) k] =
+            self->score[(self->n + i) * WM_TRUTH_END + (size_t) k] =
                 join->column[k] < 0
                     ? -INFINITY
                     : join->score.score[(size_t) join->column[k] * join->score.n_row_max +

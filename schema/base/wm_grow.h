@@ -23,6 +23,13 @@ static inline bool wm_grow_to (void *array, size_t *max, uint64_t n, size_t byte
     return true;
 }
 
+/* The same of an array that its owner counts by itself.  */
+static inline bool wm_regrow (void *array, uint64_t n, size_t bytes)
+{
+    size_t max;
+    return wm_grow_to (array, &max, n, bytes);
+}
+
 /* Makes room for `n` items, and half as many more if it must grow.  */
 static inline bool wm_grow (void *array, size_t *max, uint64_t n, size_t bytes)
 {
