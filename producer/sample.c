@@ -15,6 +15,7 @@
 #include "producer/layouts/wm_reader.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_bisect.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_grow.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
@@ -359,41 +360,27 @@ static wm_fault_t sample_file (job_t *self, uint32_t index, wm_error_t *error)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static wm_fault_t read_text (const char *path, char **text, size_t *bytes, wm_error_t *error)
+/* A whole file; NULL and *error.  */
+static char *read_text (const char *path, size_t *bytes, wm_error_t *error)
 {
-    FILE *file = fopen (path, "re");
-    size_t capacity = 0;
-    *text = NULL;
-    *bytes = 0;
-    if (!file)
-        return wm_fault (error, WM_EHOST, "%s cannot be read", path);
-    do {
-        capacity = capacity ? 2 * capacity : 65536;
-        char *larger = realloc (*text, capacity);
-        if (!larger) {
-            fclose (file);
-            return wm_fault (error, WM_EHOST, "%s: out of memory for it", path);
-        }
-        *text = larger;
-        *bytes += fread (*text + *bytes, 1, capacity - *bytes - 1, file);
-    } while (*bytes == capacity - 1);
-    (*text)[*bytes] = 0;
-    fclose (file);
-    return WM_OK;
+    char *text = wm_file_text (path, SIZE_MAX / 2, bytes);
+    if (!text)
+        wm_fault (error, WM_EHOST, "%s cannot be read", path);
+    return text;
 }
 
 static wm_fault_t read_job (job_t *self, const char *pins, const char *list, wm_error_t *error)
 {
     char *text, *save = NULL;
     size_t bytes;
-    wm_fault_t fault = read_text (pins, &text, &bytes, error);
-    if (!fault)
-        fault = wm_pins_parse (&self->pins, text, bytes, error);
+    if (!(text = read_text (pins, &bytes, error)))
+        return error->fault;
+    wm_fault_t fault = wm_pins_parse (&self->pins, text, bytes, error);
     free (text);
     if (!fault)
         fault = wm_spec_parse (&self->spec, self->pins.spec, strlen (self->pins.spec), pins, error);
-    if (!fault)
-        fault = read_text (list, &self->text, &bytes, error);
+    if (!fault && !(self->text = read_text (list, &bytes, error)))
+        fault = error->fault;
     for (char *s = fault ? NULL : strtok_r (self->text, "\n", &save); s;
          s = strtok_r (NULL, "\n", &save)) {
         self->file = realloc (self->file, (self->n_file + 1ul) * sizeof *self->file);

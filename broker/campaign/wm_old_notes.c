@@ -1,5 +1,6 @@
 /* wm_old_notes.c - see wm_old_notes.h.  */
 #include "broker/campaign/wm_old_notes.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 
 #include <errno.h>
@@ -173,33 +174,15 @@ static const struct {
 };
 #define NOTES (sizeof notes / sizeof *notes)
 
-/* Reads a whole file: the caller's, with a NUL behind it; NULL: it is not there, larger than
-   `most`, or there is no memory.  */
-static char *read_file (const char *dir, const char *name, size_t most, size_t *bytes)
-{
-    char path[PATH_BYTES];
-    snprintf (path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen (path, "re");
-    char *data = file ? malloc (most + 2) : NULL;
-    *bytes = data ? fread (data, 1, most + 1, file) : 0;
-    if (data && (*bytes > most || ferror (file))) {
-        free (data);
-        data = NULL;
-    }
-    if (file)
-        fclose (file);
-    if (data)
-        data[*bytes] = 0;
-    return data;
-}
-
 wm_fault_t wm_old_notes_read (const char *dir, wm_ledger_t *ledger, wm_old_notes_take_t *take,
                               void *argument, wm_error_t *error)
 {
     reading_t self = { ledger, take, argument, WM_OK, error };
     for (size_t i = 0; i < NOTES && !self.fault; i++) {
         size_t bytes;
-        char *text = read_file (dir, notes[i].name, notes[i].most, &bytes);
+        char path[PATH_BYTES];
+        snprintf (path, sizeof path, "%s/%s", dir, notes[i].name);
+        char *text = wm_file_text (path, notes[i].most, &bytes);
         if (text)
             notes[i].read (&self, text, bytes);
         free (text);

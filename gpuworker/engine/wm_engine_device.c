@@ -1,6 +1,7 @@
 /* wm_engine_device.c - see wm_engine_device.h.  */
 #include "gpuworker/engine/wm_engine_device.h"
 #include "kernels/judge/wm_trial.h"
+#include "schema/base/wm_file.h"
 #include "schema/wm_sample.h"
 
 #include <errno.h>
@@ -71,20 +72,13 @@ static wm_device_t *measure (wm_control_t *control, const wm_model_t *model, con
 /* Reads a TRIAL's payload: the table, a NUL, the sample. NULL with *error.  */
 static char *read_trial (const char *path, size_t *bytes, wm_error_t *error)
 {
-    FILE *file = fopen (path, "re");
-    char *text = file ? malloc (TRIAL_BYTES_MAX + 1) : NULL;
-    *bytes = text ? fread (text, 1, TRIAL_BYTES_MAX, file) : 0;
-    const bool whole = text && memchr (text, 0, *bytes);
-    if (!whole)
-        wm_fault (error, WM_EHOST, "the trial that the broker sent cannot be read from %s: %s",
-                  path, text ? "it is cut off" : strerror (errno));
-    if (file)
-        fclose (file);
-    if (!whole) {
-        free (text);
-        return NULL;
-    }
-    return text;
+    char *text = wm_file_text (path, TRIAL_BYTES_MAX, bytes);
+    if (text && memchr (text, 0, *bytes))
+        return text;
+    wm_fault (error, WM_EHOST, "the trial that the broker sent cannot be read from %s: %s", path,
+              text ? "it is cut off" : strerror (errno));
+    free (text);
+    return NULL;
 }
 
 /* Opens the arithmetic of this signature.  */

@@ -3,6 +3,7 @@
 
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_path.h"
 
 #include <dirent.h>
@@ -232,6 +233,7 @@ int wm_file_append (int fd, const void *bytes, size_t size)
 }
 
 #define READ_BYTES (1u << 20)
+#define TEXT_BYTES (1u << 16)
 
 int wm_file_copy (const char *from, const char *to)
 {
@@ -278,6 +280,25 @@ static int read_pieces (const char *path,
     if (fd >= 0)
         close (fd);
     return failed;
+}
+
+char *wm_file_text (const char *path, size_t bytes_max, size_t *bytes)
+{
+    FILE *file = fopen (path, "re");
+    char *text = NULL;
+    size_t room = 0, n = 1;
+    *bytes = 0;
+    if (!file)
+        return NULL;
+    while (n && *bytes <= bytes_max && wm_grow (&text, &room, *bytes + TEXT_BYTES, 1))
+        *bytes += n = fread (text + *bytes, 1, room - *bytes - 1, file);
+    const int failed = ferror (file) ? errno : !n ? 0 : *bytes > bytes_max ? EFBIG : ENOMEM;
+    fclose (file);
+    if (!failed)
+        return text[*bytes] = 0, text;
+    free (text);
+    errno = failed;
+    return NULL;
 }
 
 typedef struct {

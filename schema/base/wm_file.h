@@ -72,6 +72,10 @@ bool wm_file_stamp (const char *path, char stamp[WM_FILE_STAMP_BYTES]);
 int wm_file_digest (const char *path, uint8_t digest[16],
                     void (*progress) (void *argument, size_t bytes), void *argument);
 
+/* Reads a whole file, which may be a pipe; a NUL is behind it. The caller's; NULL and errno: it
+   cannot be read, has more than bytes_max (EFBIG), or there is no memory.  */
+char *wm_file_text (const char *path, size_t bytes_max, size_t *bytes);
+
 /* Part of a file to write.  */
 typedef struct {
     const void *bytes;

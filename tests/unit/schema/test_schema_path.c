@@ -1,5 +1,6 @@
 /* test_schema_path.c - the file behind an input's name; folders that are made and synced; where the
    campaign of an output folder lies.  */
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
 
@@ -216,6 +217,35 @@ static void a_message_has_its_input_once (void **state)
 }
 
 /* What no other verb may replace; a folder called journal makes no campaign.  */
+static void a_file_is_read_whole (void **state)
+{
+    enum { BYTES = 200000 };
+    char path[] = "/tmp/test_schema_path.XXXXXX", *text;
+    static char written[BYTES];
+    size_t bytes;
+    (void) state;
+    const int fd = mkstemp (path);
+    assert_true (fd >= 0);
+    for (size_t i = 0; i < BYTES; i++)
+        written[i] = (char) (i % 251); /* zeros, too */
+    assert_int_equal (write (fd, written, BYTES), BYTES);
+    close (fd);
+    assert_non_null (text = wm_file_text (path, BYTES, &bytes));
+    assert_int_equal (bytes, BYTES);
+    assert_memory_equal (text, written, BYTES);
+    assert_int_equal (text[BYTES], 0);
+    free (text);
+    assert_null (wm_file_text (path, BYTES - 1, &bytes));
+    assert_int_equal (errno, EFBIG);
+    assert_int_equal (truncate (path, 0), 0);
+    assert_non_null (text = wm_file_text (path, 0, &bytes));
+    assert_string_equal (text, "");
+    free (text);
+    unlink (path);
+    assert_null (wm_file_text (path, BYTES, &bytes));
+    assert_int_equal (errno, ENOENT);
+}
+
 static void a_campaign_has_its_files (void **state)
 {
     (void) state;
@@ -276,6 +306,7 @@ int main (void)
         cmocka_unit_test (a_made_folder_stays),
         cmocka_unit_test (a_campaign_lies_beside_its_output),
         cmocka_unit_test (a_campaign_has_its_files),
+        cmocka_unit_test (a_file_is_read_whole),
         cmocka_unit_test (nothing_lies_beside_a_file_system),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
