@@ -151,12 +151,12 @@ static wm_fault_t choose (wm_opencl_device_t *self, int number, wm_error_t *erro
             i = k;
     if (i >= n)
         return wm_fault (error, WM_EHOST,
-                         "there is no OpenCL device %u: `wiremill doctor` lists %u, from 0 on", i,
-                         n);
+                         "there is no OpenCL device %u: wiremill doctor lists %u, from 0 on", i, n);
     self->info = info[i];
     if (*info[i].lacks)
-        return wm_fault (error, WM_EHOST, "the OpenCL device %u, %.90s, lacks %s: strict fp32 %s",
-                         i, info[i].name, info[i].lacks, "needs it");
+        return wm_fault (error, WM_EHOST,
+                         "the OpenCL device %u, %.90s, lacks %s: strict fp32 needs it", i,
+                         info[i].name, info[i].lacks);
     return WM_OK;
 }
 

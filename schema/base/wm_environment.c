@@ -41,6 +41,8 @@ static const struct {
        that choose devices and places */
     { "NVIDIA_TF32_OVERRIDE", GOES }, { "CUBLAS*", GOES }, { "CUDNN_*", GOES },
     { "CUDA_FORCE_*", GOES }, { "CUDA_DISABLE_*", GOES }, { "NVRTC_*", GOES },
+    /* options that OpenCL's drivers add to those that we build our program with */
+    { "POCL_EXTRA_BUILD_FLAGS", GOES }, { "AMD_OCL_BUILD_OPTIONS*", GOES },
     /* HDF5: locks on network file systems, filters of the site, and where files lie that a file
        names are the user's; another driver would read another thing */
     { "HDF5_USE_FILE_LOCKING", STAYS }, { "HDF5_PLUGIN_PATH", STAYS },

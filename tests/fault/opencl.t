@@ -95,7 +95,7 @@ cannot () # pattern, options...
     drop "$work/no"
     exits 6 run no --engine opencl "$@" && says "the engine opencl cannot run here: $pattern"
 }
-ok "no such device" cannot 'there is no OpenCL device 7: .wiremill doctor. lists 1, from 0 on' --device opencl:7
+ok "no such device" cannot 'there is no OpenCL device 7: wiremill doctor lists 1, from 0 on' --device opencl:7
 OCL_ICD_VENDORS=$work/none/ ok "no platform" cannot 'OpenCL has no platform here: install a driver'
 POCL_DEVICES=none ok "no device" cannot "OpenCL's 1 platform has no device here|OpenCL has no platform here"
 mkdir "$work/lib" && echo 'int none;' | cc -shared -x c - -o "$work/lib/libOpenCL.so.1" || bail "cc"

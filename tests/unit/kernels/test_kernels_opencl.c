@@ -1,6 +1,6 @@
 /* test_kernels_opencl.c - the OpenCL engine: its declarations are Khronos's, its kernels are
-   counted, and batches of each kind have the bits of the contract. Without a device the last two are skipped;
-   test_kernels_strict.c has the shapes and activations.  */
+   counted, and batches of each kind have the bits of the contract. Without a device the last two
+   are skipped; test_kernels_strict.c has the shapes and activations.  */
 #include "kernels/opencl/wm_opencl.h"
 #include "tests/unit/sparse_net.h"
 #include "tests/unit/strict_arithmetic.h"
