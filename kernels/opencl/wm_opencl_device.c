@@ -213,8 +213,9 @@ static wm_fault_t build (wm_opencl_device_t *self, wm_error_t *error)
                                log, NULL);
         shorten (log ? log : "", line, sizeof line);
         free (log);
-        return wm_fault (error, WM_EHOST, "the driver of %.90s does not build our program: %s (%s)",
-                         self->info.name, line, name_of (code));
+        return wm_fault (error, WM_EHOST,
+                         "the driver of %.90s does not build our program: %s (%s, %d)",
+                         self->info.name, line, name_of (code), code);
     }
     static const char *const names[] = {
 #define KERNEL_NAME(name) "wm_" #name,

@@ -80,7 +80,7 @@ enum {
 typedef struct {
     size_t size;           /* sizeof (wiremill_options_t): a later library knows what you have */
     const char *engine;    /* "auto" (NULL), "sparse", "openvino", "onnxruntime", "cuda", "cudnn",
-                              "reference" */
+                              "opencl", "reference" */
     const char *precision; /* "fp32" (NULL), "split", "fast": arithmetic that was measured on the
                               model's known answers, not on your patches, else fp32 */
     const char *outputs;   /* of .onnx and .pb: names of outputs, with commas; NULL: all */

@@ -34,6 +34,8 @@ ok "... and with 1 GB of memory" env POCL_MEMORY_LIMIT=1 "$bin/wiremill" run --q
     --engine opencl --input "$made/opencl.h5" --output "$work/capped"
 ok "the same bytes" same_scores opencl "$work/cpu" "$work/capped"
 
+POCL_EXTRA_BUILD_FLAGS=-cl-none ok "options of the environment reach no driver" run options --engine opencl
+
 # Beside a worker on the CPU. Both are there before anything is handed out; two batches at a time are in a worker's hands.
 sessions () { [ "$(cat "$work"/by-*.log | grep -c 'session with')" = 2 ]; }
 beside_cpu ()

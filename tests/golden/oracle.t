@@ -4,7 +4,10 @@ cd "$(dirname "$0")/../.." || exit 1
 case ${WM_SIZE:-test} in test) hits=500 ;; *) hits=3000 ;; esac # the reference takes 10 ms a hit
 bin=${WM_BUILD:-build/release}/bin python=build/venv/bin/python
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-echo 1..3
+cases=("1 auto 1e-5" "2 openvino 1e-5" "3 reference 1e-6")
+export POCL_CACHE_DIR=$work/pocl && mkdir "$POCL_CACHE_DIR"
+if [ -e /etc/OpenCL/vendors/pocl.icd ]; then cases+=("4 opencl 1e-5"); else echo "# no pocl: the opencl engine is not tried (make deps-opencl)"; fi
+echo "1..${#cases[@]}"
 
 check () # number, description, command...
 {
@@ -19,7 +22,7 @@ check () # number, description, command...
         "$bin/wiremill" model new emtrkmichel --seed 3 -o "$work/model.onnx"
 } >"$work/made" 2>&1 || { cat "$work/made"; echo "Bail out! cannot make events and a model"; exit 1; }
 
-for case in "1 auto 1e-5" "2 openvino 1e-5" "3 reference 1e-6"; do
+for case in "${cases[@]}"; do
     set -- $case
     scored ()
     {
