@@ -19,6 +19,7 @@
 #include "ops/process/wm_command.h"
 #include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
+#include "ops/view/wm_run_line.h"
 #include "ops/view/wm_waits.h"
 #include "ops/workflow/wm_workflow.h"
 #include "schema/base/wm_allowance.h"
@@ -313,58 +314,6 @@ static void first_line (const run_t *self)
     left_out (self);
 }
 
-/* All hits of the campaign, or those that are announced.  */
-static double expected_hits (const run_t *self)
-{
-    const double announced = wm_ask_real (self->status, "hits.announced");
-    const double expected = wm_ask_real (self->status, "hits.expected");
-    return expected > announced ? expected : announced;
-}
-
-#define BAR_LEAST 5
-#define BAR_MOST 20
-
-/* In `width` columns: the bar takes what is left; numbers that do not fit are left out, those that
-   people look at last first.  */
-static void progress_line (const run_t *self, int width, char line[WM_WORDS_WIDTH_MAX + 1])
-{
-    char bar[64], done_text[32], all_text[32], rate_text[32], left_text[32] = "--:--";
-    char share[32], files[64], hits[120], rate[80], per_s[32], eta[48], waiting[80] = "";
-    char rest[WM_WORDS_WIDTH_MAX + 1];
-    const int64_t done = wm_ask_settled (self->status);
-    const double all = expected_hits (self), left = wm_ask_real (self->status, "eta_s");
-    const char *waits = wm_waits_short (self->status);
-    if (left > 0)
-        wm_show_time (left, left_text);
-    snprintf (share, sizeof share, "%5.1f %%", all > 0 ? 100 * (double) done / all : 0.);
-    if (self->for_clients)
-        snprintf (files, sizeof files, "clients %lld",
-                  (long long) wm_ask_int (self->status, "inputs.open"));
-    else
-        snprintf (files, sizeof files, "files %lld/%lld",
-                  (long long) wm_ask_int (self->status, "inputs.written"),
-                  (long long) wm_ask_int (self->status, "inputs.total"));
-    snprintf (hits, sizeof hits, "%.24s %s/%s", wm_ask_rows (self->status),
-              wm_show_short ((double) done, done_text), wm_show_short (all, all_text));
-    snprintf (rate, sizeof rate, "%s %s",
-              wm_show_short (wm_ask_real (self->status, "rate.hits_s"), rate_text),
-              wm_ask_rows_s (self->status, 30, per_s));
-    snprintf (eta, sizeof eta, "ETA %s", left_text);
-    if (*waits)
-        snprintf (waiting, sizeof waiting, "waiting: %.60s", waits);
-    const wm_show_part_t parts[] = { { share, 0 }, { files, 4 }, { hits, 5 },
-                                     { rate, 3 },  { eta, 2 },   { waiting, 1 } };
-    const int used = wm_show_fit (parts, sizeof parts / sizeof *parts, width, rest);
-    const int room = width - used - 3; /* of its brackets and a space */
-    if (room < BAR_LEAST)
-        snprintf (line, WM_WORDS_WIDTH_MAX + 1, "%s", rest);
-    else
-        snprintf (
-            line, WM_WORDS_WIDTH_MAX + 1, "%s %.*s",
-            wm_show_bar (all > 0 ? (double) done / all : 0, room < BAR_MOST ? room : BAR_MOST, bar),
-            used, rest);
-}
-
 /* ---- the end --------------------------------------------------------------------------------- */
 
 static const char *output_folder (const run_t *self)
@@ -582,7 +531,7 @@ static int work (run_t *self)
     while (code == WM_PROCESSES_WORKING && !stops) {
         listen_once (self);
         if (self->status) {
-            progress_line (self, wm_progress_width (&progress), line);
+            wm_run_line (self->status, self->for_clients, wm_progress_width (&progress), line);
             wm_progress_show (&progress, line, wm_now_ms ());
         }
         const int ended = wm_workflow_step (&self->workflow);
