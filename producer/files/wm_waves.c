@@ -26,6 +26,7 @@
 
 #define GAP_TICKS 16u /* shorter stretches of 0 do not end a region */
 #define PIECE_BYTES (4u << 20)
+#define BLOCK 64u /* values that are looked at together */
 #define STRIPE_BYTES_MAX (64u << 20) /* larger ones are left to the library */
 
 struct wm_waves_t {
@@ -45,6 +46,9 @@ static struct {
     wm_waves_t *owner;                   /* whose rows are in it */
     void *row, *stored, *raw;            /* values; a chunk on disk; a stripe's chunks, inflated */
     size_t row_max, stored_max, raw_max; /* bytes */
+    void *live;              /* which blocks of the row that was put together are not all 0 */
+    const uint8_t *row_live; /* `live`, if wm_waves_row has put the row together; or NULL */
+    size_t live_max;
     struct libdeflate_decompressor *inflate;
 } space;
 
@@ -132,6 +136,7 @@ static void space_free (void)
     free (space.stored);
     free (space.raw);
     free (space.row);
+    free (space.live);
     memset (&space, 0, sizeof space);
 }
 
@@ -156,7 +161,9 @@ static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
         space.inflate = libdeflate_alloc_decompressor ();
     if (self->direct)
         fine = fine && space.inflate &&
-               wm_space_grow (&space.raw, &space.raw_max, stripe_bytes (self));
+               wm_space_grow (&space.raw, &space.raw_max, stripe_bytes (self)) &&
+               wm_space_grow (&space.live, &space.live_max, self->column->width / BLOCK + 1);
+    space.row_live = NULL;
     if (fine)
         return WM_OK;
     space_free (); /* it has no owner that would free it */
@@ -205,6 +212,38 @@ static void unshuffle (const uint8_t *from, size_t n, size_t at, size_t count, f
     }
 }
 
+/* Whether a block of shuffled values, `n` bytes apart, is all 0.  */
+static inline bool is_zero (const uint8_t *byte, size_t n)
+{
+    typedef uint64_t bytes_t __attribute__ ((vector_size (BLOCK), aligned (1), may_alias));
+    const bytes_t bits = *(const bytes_t *) byte | *(const bytes_t *) (byte + n) |
+                         *(const bytes_t *) (byte + 2 * n) | *(const bytes_t *) (byte + 3 * n);
+    uint64_t part[BLOCK / 8], any = 0;
+    memcpy (part, &bits, sizeof part);
+    for (size_t i = 0; i < BLOCK / 8; i++)
+        any |= part[i];
+    return !any;
+}
+
+/* Puts `count` values from `at` on together from the bytes of `n` shuffled ones. Most of a waveform
+   is 0: a block of it is found in the shuffled bytes, noted in `live`, and not looked at again.
+   Before that `live` is of the values that are in `to`.  */
+static void unshuffle_live (const uint8_t *from, size_t n, size_t at, size_t count, float *to,
+                            uint8_t *live)
+{
+    size_t i = 0;
+    for (; i + BLOCK <= count; i += BLOCK, live++) {
+        const bool was = *live;
+        *live = !is_zero (from + at + i, n);
+        if (*live)
+            unshuffle (from, n, at + i, BLOCK, to + i);
+        else if (was)
+            memset (to + i, 0, BLOCK * sizeof *to);
+    }
+    *live = 1;
+    unshuffle (from, n, at + i, count - i, to + i);
+}
+
 /* Puts rows r .. r+count-1 of the stripe together.  */
 static void rows_lay (const wm_waves_t *self, uint64_t r, uint64_t count, float *to)
 {
@@ -227,6 +266,19 @@ static void rows_lay (const wm_waves_t *self, uint64_t r, uint64_t count, float 
     }
 }
 
+/* Puts row r of the stripe together in the work space. Returns `live`; NULL: it is not known.  */
+static const uint8_t *row_lay (const wm_waves_t *self, uint64_t r)
+{
+    const size_t width = self->column->width;
+    if (!self->shuffle || width != self->chunk_columns) {
+        rows_lay (self, r, 1, space.row);
+        return NULL;
+    }
+    if (!space.row_live)
+        memset (space.live, 1, width / BLOCK + 1);
+    unshuffle_live (space.raw, self->chunk_rows * width, r * width, width, space.row, space.live);
+    return space.live;
+}
 /* Inflates the chunk that was fetched to `raw`. false: the library must.  */
 static bool chunk_inflate (const wm_waves_t *self, size_t bytes, uint8_t *raw)
 {
@@ -269,6 +321,7 @@ static wm_fault_t library_read (wm_waves_t *self, uint64_t row, uint64_t end, wm
     uint64_t count = end - row < most ? end - row : most;
     if (self->direct && count > self->chunk_rows - row % self->chunk_rows)
         count = self->chunk_rows - row % self->chunk_rows;
+    space.row_live = NULL;
     const wm_fault_t fault = wm_h5_read (self->column, row, count, WM_H5_F32, space.row, error);
     if (fault)
         return fault;
@@ -299,8 +352,7 @@ wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const flo
                          wm_error_t *error)
 {
     const wm_fault_t fault = row_have (self, row, end, error);
-    if (!fault && self->is_raw)
-        rows_lay (self, row - self->first, 1, space.row);
+    space.row_live = !fault && self->is_raw ? row_lay (self, row - self->first) : NULL;
     *value = fault || self->is_raw ? space.row : library_row (self, row);
     return fault;
 }
@@ -346,8 +398,15 @@ wm_fault_t wm_waves_keep (wm_event_t *event, const float *adc, uint32_t count, u
                           const wm_waves_place_t *place, uint32_t n, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
+    const uint8_t *live = adc == space.row ? space.row_live : NULL;
     for (uint32_t t = 0; t < count && !fault;) {
-        t = wm_waves_nonzero (adc, t, count);
+        while (live && t + BLOCK <= count && t % BLOCK == 0 && !live[t / BLOCK])
+            t += BLOCK;
+        const uint32_t block = t / BLOCK * BLOCK + BLOCK,
+                       end = live && block < count ? block : count;
+        t = wm_waves_nonzero (adc, t, end);
+        if (t == end)
+            continue;
         const uint32_t first = t;
         uint32_t last = t; /* [first, last) is the region */
         for (; t < count && t - last < GAP_TICKS; t++)

@@ -13,46 +13,48 @@
 #define SHARE_NOT_EMPTY 0.75
 #define GOLDEN 0.6180339887498949 /* its multiples fill 0 to 1 evenly */
 
-/* The wire's first region that ends behind tick `first`; or what is behind the wire.  */
-static uint32_t roi_find (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t wire,
+/* Of regions low .. high-1, in the order of wires and ticks: the first that ends behind tick
+   `first` of the wire; or what is behind the wire.  */
+static uint32_t roi_find (const wm_event_t *event, uint32_t low, uint32_t high, uint32_t wire,
                           double first)
 {
     const wm_roi_t *roi = event->roi;
-    return WM_BISECT (plane->roi_first, plane->roi_first + plane->roi_count, i,
+    return WM_BISECT (low, high, i,
                       roi[i].wire < wire ||
                           (roi[i].wire == wire && roi[i].tick + (double) roi[i].count <= first));
 }
 
-static bool is_of (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t i,
-                   uint32_t wire)
+/* The largest |ADC| near `time` in regions low .. high-1, all of one wire.  */
+static float charge (const wm_event_t *event, uint32_t low, uint32_t high, double time,
+                     double near)
 {
-    return i < plane->roi_first + plane->roi_count && event->roi[i].wire == wire;
+    const double first = floor (time) - near, last = floor (time) + near;
+    float most = 0;
+    if (low < high)
+        low = roi_find (event, low, high, event->roi[low].wire, first);
+    for (; low < high && event->roi[low].tick <= last; low++) {
+        const wm_roi_t *roi = &event->roi[low];
+        const float *sample = event->sample + roi->value;
+        const uint32_t end = (uint32_t) fmin (last - roi->tick + 1, roi->count);
+        for (uint32_t t = (uint32_t) fmax (first - roi->tick, 0); t < end; t++)
+            if (fabsf (sample[t]) > most) /* not NaN */
+                most = fabsf (sample[t]);
+    }
+    return isfinite (most) ? most : 0;
 }
 
 float wm_match_charge (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t wire,
                        double time, double near)
 {
-    const double first = floor (time) - near, last = floor (time) + near;
-    float most = 0;
-    for (uint32_t i = roi_find (event, plane, wire, first);
-         is_of (event, plane, i, wire) && event->roi[i].tick <= last; i++) {
-        const wm_roi_t *roi = &event->roi[i];
-        for (double t = fmax (first, roi->tick); t <= last && t < roi->tick + (double) roi->count;
-             t++)
-            most = fmaxf (most, fabsf (event->sample[roi->value + (uint64_t) (t - roi->tick)]));
-    }
-    return isfinite (most) ? most : 0;
-}
-
-static float charge (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t wire,
-                     double time)
-{
-    return wm_match_charge (event, plane, wire, time, NEAR_TICKS);
+    const uint32_t end = plane->roi_first + plane->roi_count,
+                   low = roi_find (event, plane->roi_first, end, wire, floor (time) - near);
+    return charge (event, low, roi_find (event, low, end, wire + 1, -1), time, near);
 }
 
 void wm_match_add (wm_match_t *self, const wm_event_t *event, double tick_us)
 {
     const double n_tick = event->n_tick;
+    uint32_t plane = UINT32_MAX, wire = 0, low = 0, high = 0; /* of the hit before, its regions */
     if (event->is_missing || event->patch_values || event->n_tick < READOUT_LEAST)
         return;
     for (uint32_t i = 0; i < event->n_hit; i++) {
@@ -60,18 +62,24 @@ void wm_match_add (wm_match_t *self, const wm_event_t *event, double tick_us)
         const uint32_t p = wm_event_plane (event, hit->cryostat, hit->tpc, hit->plane);
         if (p == UINT32_MAX || hit->wire < 0 || !(hit->time >= 0 && (double) hit->time < n_tick))
             continue;
-        const wm_event_plane_t *plane = &event->plane[p];
-        const uint32_t wire = (uint32_t) hit->wire;
-        if (!is_of (event, plane, roi_find (event, plane, wire, -1), wire))
+        if (p != plane || (uint32_t) hit->wire != wire) {
+            const uint32_t first = event->plane[p].roi_first,
+                           end = first + event->plane[p].roi_count;
+            plane = p, wire = (uint32_t) hit->wire;
+            low = roi_find (event, first, end, wire, -1);
+            high = roi_find (event, low, end, wire + 1, -1);
+        }
+        if (low == high)
             continue; /* a dead wire */
         const double away = n_tick * (0.25 + 0.5 * (i * GOLDEN - floor (i * GOLDEN))),
                      time = (double) hit->time;
-        const float here = charge (event, plane, wire, time),
-                    there = charge (event, plane, wire, fmod (time + away, n_tick));
+        const float here = charge (event, low, high, time, NEAR_TICKS),
+                    there = charge (event, low, high, fmod (time + away, n_tick), NEAR_TICKS);
         self->n++;
         self->n_more += here > there;
         self->n_less += here < there;
-        self->n_other += tick_us > 0 && charge (event, plane, wire, time / tick_us) > here;
+        self->n_other +=
+            tick_us > 0 && charge (event, low, high, time / tick_us, NEAR_TICKS) > here;
     }
 }
 

@@ -577,6 +577,54 @@ static void nonzero_values_are_found (void **state)
         }
 }
 
+/* Regions of rows are those of their copies: blocks of zeros that are not looked at again are the
+   row's own, not those of the row before.  */
+static void regions_of_rows_and_copies (void **state)
+{
+    (void) state;
+    enum { N = 60, TICKS = 300 };
+    static float value[N][TICKS];
+    uint32_t seed = 5;
+    for (int i = 0; i < 150; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        value[(seed >> 8) % N][(seed >> 16) % TICKS] = i % 9 ? 1.5f + (float) i : -0.f;
+    }
+    value[N - 1][TICKS - 1] = value[1][0] = 3;
+    const hsize_t dim[2] = { N, TICKS }, chunk[2] = { 16, TICKS };
+    hid_t file = H5Fcreate (test_path ("rows.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+          list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (2, dim, NULL);
+    H5Pset_chunk (list, 2, chunk);
+    H5Pset_shuffle (list);
+    H5Pset_deflate (list, 1);
+    hid_t data =
+        H5Dcreate2 (file, "adc", H5T_IEEE_F32LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    H5Dwrite (data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, value);
+    H5Dclose (data), H5Pclose (list), H5Sclose (space), H5Fclose (file);
+    wm_h5_t *h5 = wm_h5_open (test_path ("rows.h5"), NULL);
+    wm_column_t column;
+    assert_int_equal (wm_h5_column (h5, "adc", WM_H5_FLOAT, 0, &column, NULL), WM_OK);
+    wm_waves_t *waves = wm_waves_new (&column, NULL);
+    wm_event_t row = { 0 }, copy = { 0 };
+    const wm_waves_place_t place = { 0, 7 };
+    for (uint64_t i = 0; i < N; i++) {
+        const float *adc;
+        float there[TICKS];
+        assert_int_equal (wm_waves_row (waves, i, N, &adc, NULL), WM_OK);
+        assert_memory_equal (adc, value[i], sizeof there);
+        memcpy (there, adc, sizeof there);
+        assert_int_equal (wm_waves_keep (&row, adc, TICKS, 0, &place, 1, NULL), WM_OK);
+        assert_int_equal (wm_waves_keep (&copy, there, TICKS, 0, &place, 1, NULL), WM_OK);
+    }
+    assert_true (row.n_roi > 50 && row.n_roi == copy.n_roi && row.n_sample == copy.n_sample);
+    assert_memory_equal (row.roi, copy.roi, row.n_roi * sizeof *row.roi);
+    assert_memory_equal (row.sample, copy.sample, row.n_sample * sizeof *row.sample);
+    wm_event_clear (&row);
+    wm_event_clear (&copy);
+    wm_waves_destroy (&waves);
+    wm_h5_column_close (&column);
+    wm_h5_close (&h5);
+}
+
 /* ---- memory that files share ----------------------------------------------------------------- */
 
 enum { FILES = 50, LONG = 200000 };
@@ -753,6 +801,7 @@ int main (void)
         cmocka_unit_test (damage_is_the_librarys_to_judge),
         cmocka_unit_test (rows_beyond_the_end_are_refused),
         cmocka_unit_test (nonzero_values_are_found),
+        cmocka_unit_test (regions_of_rows_and_copies),
         cmocka_unit_test (caches_are_shared),
         cmocka_unit_test (what_is_opened_again_is_checked),
         cmocka_unit_test (the_work_space_is_shared),
