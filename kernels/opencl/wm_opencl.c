@@ -123,9 +123,12 @@ static wm_fault_t reserve (wm_opencl_t *self, uint64_t memory, wm_error_t *error
     }
     self->h_hit = calloc (self->hits_max, sizeof *self->h_hit);
     self->h_scores = calloc ((size_t) self->hits_max * self->n_output, sizeof *self->h_scores);
+    if (!info->has_double)
+        self->h_layers = calloc (self->hits_max, self->floats * sizeof *self->h_layers);
     self->cut = calloc ((size_t) WM_OPENCL_CUT * least * self->net.channel, sizeof *self->cut);
     self->plane = self->has_spec ? wm_plane_new (&self->spec) : NULL;
-    return self->h_hit && self->h_scores && self->cut && (self->plane || !self->has_spec)
+    return self->h_hit && self->h_scores && self->cut && (self->plane || !self->has_spec) &&
+                   (self->h_layers || info->has_double)
                ? WM_OK
                : wm_fault (error, WM_EHOST, "no memory for the OpenCL engine");
 }
@@ -142,6 +145,20 @@ static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_erro
                          "the opencl engine takes planes of one channel whose patch is the "
                          "model's, %u x %u x %u",
                          net->height, net->width, net->channel);
+    return WM_OK;
+}
+
+/* Refuses activations that a device without float64 cannot compute.  */
+static wm_fault_t check_activations (const wm_opencl_t *self, wm_error_t *error)
+{
+    for (uint32_t i = 0; i < self->net.n_conv && !self->device.info.has_double; i++) {
+        const wm_act_t act = self->net.conv[i].act;
+        if (act != WM_ACT_NONE && act != WM_ACT_RELU && act != WM_ACT_LEAKY && act != WM_ACT_CLIP)
+            return wm_fault (error, WM_EHOST,
+                             "the OpenCL device %.90s lacks float64, which the activation of "
+                             "convolution %u needs",
+                             self->device.info.name, i);
+    }
     return WM_OK;
 }
 
@@ -168,8 +185,9 @@ wm_opencl_t *wm_opencl_new (const wm_net_t *net, const wm_spec_t *spec, int numb
         self->spec = *spec;
         self->zero = wm_spec_zero (spec);
     }
-    if (wm_opencl_device_open (&self->device, number, error) || wm_opencl_pack (self, error) ||
-        reserve (self, memory, error) || wm_opencl_check (&self->device, error))
+    if (wm_opencl_device_open (&self->device, number, error) || check_activations (self, error) ||
+        wm_opencl_pack (self, error) || reserve (self, memory, error) ||
+        wm_opencl_check (&self->device, error))
         wm_opencl_destroy (&self);
     return self;
 }
@@ -194,7 +212,8 @@ void wm_opencl_destroy (wm_opencl_t **self_p)
     }
     wm_opencl_device_close (&self->device);
     wm_plane_destroy (&self->plane);
-    free (self->h_hit), free (self->h_scores), free (self->cut), free (self->place);
+    free (self->h_hit), free (self->h_scores), free (self->h_layers);
+    free (self->cut), free (self->place);
     free (self);
     *self_p = NULL;
 }
@@ -322,10 +341,11 @@ static void multiply (wm_opencl_t *self, uint32_t i, uint32_t n_hit)
     };
     LAUNCH (WM_OPENCL_band, items, groups, band);
     const uint32_t few = items_for (self, WM_OPENCL_root, net->n_out),
-                   all[3] = { groups_for (net->n_out, few), n_hit, 1 };
+                   all[3] = { groups_for (net->n_out, few), n_hit, 1 },
+                   act = self->device.info.has_double ? net->act : WM_ACT_NONE;
     const wm_opencl_argument_t root[] = {
         B (self->sum),         V (self->pos_rows), V (net->n_out),     B (dense->bias),
-        V (net->act),          WM_CL_REAL (net->bend), B (self->layers), V (self->floats),
+        V (act),               WM_CL_REAL (net->bend), B (self->layers), V (self->floats),
         V (dense->offset),     B (self->scores),   V (self->n_output), V ((uint32_t) net->output),
     };
     LAUNCH (WM_OPENCL_root, few, all, root);
@@ -402,16 +422,23 @@ static void score_hits (wm_opencl_t *self, const wm_opencl_place_t *place, uint3
     for (uint32_t i = 0; i < n; i++)
         self->h_hit[i] = (place[i].row - row) * map_cols + place[i].col - col;
     wm_opencl_write (&self->device, self->hit, self->h_hit, n * sizeof *self->h_hit);
+    const bool has_double = self->device.info.has_double;
     for (uint32_t i = 0; i < self->net.n_dense; i++) {
         if (self->net.dense[i].parent < 0)
             multiply (self, i, n);
-        else
+        else if (has_double)
             layer (self, i, n);
-        if (self->net.dense[i].act == WM_ACT_SOFTMAX)
+        if (has_double && self->net.dense[i].act == WM_ACT_SOFTMAX)
             softmax (self, i, n);
     }
-    wm_opencl_read (&self->device, self->scores, self->h_scores,
-                    (size_t) n * n_output * sizeof (float));
+    if (has_double)
+        wm_opencl_read (&self->device, self->scores, self->h_scores,
+                        (size_t) n * n_output * sizeof (float));
+    else {
+        wm_opencl_read (&self->device, self->layers, self->h_layers,
+                        (size_t) n * self->floats * sizeof (float));
+        wm_opencl_finish (self, n, self->h_layers, self->h_scores);
+    }
     for (uint32_t i = 0; i < n; i++)
         memcpy (scores + (size_t) place[i].hit * n_output, self->h_scores + (size_t) i * n_output,
                 n_output * sizeof *scores);

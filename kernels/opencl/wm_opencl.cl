@@ -1,7 +1,7 @@
 /* wm_opencl.cl - the kernels, OpenCL C 1.2, of strict fp32 as kernels/README.md states it.
 
    wm_opencl_device.c puts kernels/model/wm_act.h in front, and switches the contraction of products
-   and sums off. A POSITION of a layer is one of its outputs for all filters;
+   and sums off. A device without float64 has WM_NO_DOUBLE: the host computes what needs it. A POSITION of a layer is one of its outputs for all filters;
    a live one has a SLOT, in which its values lie, and stands in the layer's list; NONE: it is not
    live. Which slot a position gets changes from run to run, and decides no bit.
 
@@ -10,6 +10,23 @@
 #define POSITIONS 4 /* that a work-item convolves together: they share the weights it reads */
 #define TILE 4      /* hits of a group, likewise; WM_OPENCL_TILE of the host */
 #define STAGE 64    /* values of a hit that a group keeps at a time */
+
+/* ---- step 6: activations --------------------------------------------------------------------- */
+
+/* Of those without float64, bend * x is rounded once in either way.  */
+static float activated (uint act, float bend, float x)
+{
+#ifdef WM_NO_DOUBLE
+    return act == WM_ACT_RELU    ? (x < 0 ? 0 : x)
+           : act == WM_ACT_LEAKY ? (x < 0 ? bend * x : x)
+           : act == WM_ACT_CLIP  ? (x < 0      ? 0
+                                    : x > bend ? bend
+                                               : x)
+                                 : x;
+#else
+    return (float) wm_sparse_activated ((wm_act_t) act, bend, (double) x);
+#endif
+}
 
 /* ---- step 2: live positions ------------------------------------------------------------------ */
 
@@ -99,8 +116,7 @@ kernel void wm_convolve (global const float *in, uint has_below, global const ui
             }
         }
         for (uint k = 0; k < POSITIONS && i + k < n; k++) {
-            const float whole = (float) wm_sparse_activated ((wm_act_t) act, bend, (double) s[k]);
-            value[(size_t) (i + k) * c_out + f] = whole - reference[f];
+            value[(size_t) (i + k) * c_out + f] = activated (act, bend, s[k]) - reference[f];
         }
     }
 }
@@ -177,8 +193,7 @@ kernel void wm_root (global const float *sum, uint rows, uint n_out, global cons
     for (uint row = 0; row < rows; row++)
         t = t + sum[((size_t) hit * rows + row) * n_out + o];
     const float y = inactive[o] + t;
-    store ((float) wm_sparse_activated ((wm_act_t) act, bend, (double) y), hit, o, layers, floats,
-           offset, scores, n_output, output);
+    store (activated (act, bend, y), hit, o, layers, floats, offset, scores, n_output, output);
 }
 
 /* Another dense layer, whose inputs lie at `from`.  */
@@ -193,8 +208,7 @@ kernel void wm_layer (uint from, uint n_in, uint n_out, global const float *weig
     float s = bias[o];
     for (uint k = 0; k < n_in; k++)
         s = fma (x[k], weight[(size_t) k * n_out + o], s);
-    store ((float) wm_sparse_activated ((wm_act_t) act, bend, (double) s), hit, o, layers, floats,
-           offset, scores, n_output, output);
+    store (activated (act, bend, s), hit, o, layers, floats, offset, scores, n_output, output);
 }
 
 /* Over the outputs of a layer; a work-item has one hit.  */
@@ -204,6 +218,7 @@ kernel void wm_softmax (uint n, uint n_hit, global float *layers, uint floats, u
     const uint hit = get_global_id (0);
     if (hit >= n_hit)
         return;
+#ifndef WM_NO_DOUBLE
     global const float *x = layers + (size_t) hit * floats + offset;
     float most = x[0];
     double sum = 0;
@@ -214,4 +229,5 @@ kernel void wm_softmax (uint n, uint n_hit, global float *layers, uint floats, u
     for (uint i = 0; i < n; i++)
         store ((float) (wm_sparse_exp ((double) x[i] - (double) most) / sum), hit, i, layers,
                floats, offset, scores, n_output, output);
+#endif
 }

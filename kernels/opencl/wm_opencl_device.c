@@ -92,10 +92,10 @@ static void describe (const wm_opencl_api_t *api, wm_cl_object platform, wm_cl_o
     const char *lacks = !(has & WM_CL_FP_FMA)                ? "a fused multiply-add in float32"
                         : !(has & WM_CL_FP_DENORM)           ? "denormal numbers in float32"
                         : (has & needs) != needs             ? "rounding to nearest in float32"
-                        : (has_double & needs) != needs      ? "float64"
                         : !number_of (api, id, WM_CL_DEVICE_COMPILER_AVAILABLE) ? "a compiler"
                         : !number_of (api, id, WM_CL_DEVICE_AVAILABLE) ? "availability: it is off"
                                                                        : "";
+    info->has_double = (has_double & needs) == needs;
     snprintf (info->lacks, sizeof info->lacks, "%s", lacks);
 }
 
@@ -171,7 +171,7 @@ static void shorten (const char *log, char *line, size_t bytes)
 }
 
 /* What C has of its headers, by the compiler's own numbers.  */
-static void program_head (char head[HEAD_BYTES])
+static void program_head (bool has_double, char head[HEAD_BYTES])
 {
 #define ACTS(ACT)                                                                                  \
     ACT (NONE)                                                                                     \
@@ -191,18 +191,21 @@ static void program_head (char head[HEAD_BYTES])
 #define ACT_TEXT(name) "#define WM_ACT_" #name " %d\n"
 #define ACT_VALUE(name) , WM_ACT_##name
     snprintf (head, HEAD_BYTES,
-              "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+              "%s\n"
               "#pragma OPENCL FP_CONTRACT OFF\n"
-              "typedef int wm_act_t;\n" ACTS (ACT_TEXT) ACTS (ACT_VALUE));
+              "typedef int wm_act_t;\n" ACTS (ACT_TEXT),
+              has_double ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"
+                         : "#define WM_NO_DOUBLE" ACTS (ACT_VALUE));
 }
 
 static wm_fault_t build (wm_opencl_device_t *self, wm_error_t *error)
 {
     const wm_opencl_api_t *api = &self->api;
     char head[HEAD_BYTES];
-    const char *text[] = { head, wm_opencl_text_act, wm_opencl_text_kernels };
+    const bool has_double = self->info.has_double;
+    const char *text[] = { head, has_double ? wm_opencl_text_act : "", wm_opencl_text_kernels };
     wm_cl_int code;
-    program_head (head);
+    program_head (has_double, head);
     self->program = api->program_new (self->context, 3, text, NULL, &code);
     if (self->program)
         code = api->program_build (self->program, 1, &self->info.id, "-cl-std=CL1.2", NULL, NULL);

@@ -17,7 +17,7 @@
 typedef struct {
     wm_cl_object id;
     char platform[64], name[96], driver[64];
-    bool is_cpu;
+    bool is_cpu, has_double; /* float64, without which the host computes the last layers */
     uint64_t memory_bytes, buffer_bytes; /* in all, of one buffer */
     uint32_t n_unit;
     char lacks[64]; /* what strict fp32 needs and this has not; "": nothing */

@@ -75,8 +75,8 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     if (!self)
         return NULL;
     const wm_opencl_info_t *info = wm_opencl_info (self);
-    fprintf (stderr, "opencl: %s (%s %s) has the bits of the CPU\n", info->name, info->platform,
-             info->driver);
+    fprintf (stderr, "opencl: %s (%s %s) has the bits of the CPU%s\n", info->name, info->platform,
+             info->driver, info->has_double ? "" : "; the host computes the last layers");
     snprintf (signature, 64, "%s", WM_SIGNATURE_FP32);
     return self;
 }

@@ -43,6 +43,7 @@ struct wm_opencl_t {
     wm_cl_object image, list, count, hit, sum, layers, scores;
     uint32_t *h_hit;  /* (hits_max) */
     float *h_scores;  /* (hits_max, n_output) */
+    float *h_layers;  /* (hits_max, floats), on a device without float64 */
     wm_plane_t *plane; /* NULL: dense patches only */
     float *cut;       /* (WM_OPENCL_CUT, patch) */
     wm_opencl_place_t *place;
@@ -51,6 +52,10 @@ struct wm_opencl_t {
 };
 
 #define WM_OPENCL_CUT 256u /* patches that the host cuts at a time */
+
+/* The dense layers behind the roots, on the host: layers (n_hit, floats), in which those of the
+   roots stand before their activation.  */
+void wm_opencl_finish (const wm_opencl_t *self, uint32_t n_hit, float *layers, float *scores);
 
 /* Copies the network to the device, with what strict fp32 computes of it once.  */
 wm_fault_t wm_opencl_pack (wm_opencl_t *self, wm_error_t *error);

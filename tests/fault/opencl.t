@@ -105,9 +105,21 @@ LD_LIBRARY_PATH=$work/lib ok "a library that is none" cannot 'libOpenCL.so.1 is 
 : >"$work/lib/libOpenCL.so.1"
 LD_LIBRARY_PATH=$work/lib ok "no library" cannot 'there is no OpenCL here \(.*\): install a driver'
 export OCL_ICD_VENDORS=$work/shim/
-for lacks in 'nofma|a fused multiply-add in float32' 'nodenormals|denormal numbers in float32' 'nodouble|float64'; do
+for lacks in 'nofma|a fused multiply-add in float32' 'nodenormals|denormal numbers in float32'; do
     WM_OPENCL_SAYS=${lacks%|*} ok "a device without ${lacks#*|}" cannot "the OpenCL device 0, .*, lacks ${lacks#*|}: strict fp32 needs it"
 done
+WM_OPENCL_SAYS=nodouble ok "a device without float64: the host computes the last layers" run single --engine opencl
+ok "... as its log has it" logs single 'has the bits of the CPU; the host computes the last layers'
+ok "the same bytes" same_scores opencl "$work/cpu" "$work/single"
+tanh () # in place of the convolution's activation
+{
+    build/venv/bin/python - "$model" "$work/tanh.onnx" <<<'
+import sys, onnx
+model = onnx.load (sys.argv[1].replace (".wmm", ".onnx"))
+next (n for n in model.graph.node if n.op_type == "Relu").op_type = "Tanh"
+onnx.save (model, sys.argv[2])' && cannot 'the OpenCL device .* lacks float64, which the activation of convolution 0 needs' --model "$work/tanh.onnx"
+}
+if [ -x build/venv/bin/python ]; then WM_OPENCL_SAYS=nodouble ok "... but not all activations" tanh; else skip "no build/venv"; fi
 WM_OPENCL_SAYS=small ok "a device with little memory" cannot 'the OpenCL device .* has (too little memory|no memory for)'
 fails () { echo "$1" >"$work/fail"; local code; cannot "$2"; code=$?; rm "$work/fail"; return $code; } # call and code, pattern
 ok "a driver that does not build the program" fails 'clBuildProgram -11' 'the driver of .* does not build our program: .*BUILD_PROGRAM_FAILURE'
@@ -132,7 +144,7 @@ ok "auto looks for none where the kernel shows none" nothing
 doctor () { keep "$bin/wiremill" doctor "$work"; says "$1"; } # patterns of a line
 ok "doctor: a CPU" doctor '^ok +opencl +0: .*, a CPU, .* GiB \(Portable Computing Language .*\); --engine opencl takes it, auto does not$'
 WM_OPENCL_SAYS=gpu ok "doctor: a GPU" doctor '^ok +opencl +0: .*, a GPU, .*; --engine opencl and auto try it$'
-WM_OPENCL_SAYS=nodouble ok "doctor: a device that lacks something" doctor '; --engine opencl does not take it: it lacks float64$'
+WM_OPENCL_SAYS=nofma ok "doctor: a device that lacks something" doctor '; --engine opencl does not take it: it lacks a fused multiply-add in float32$'
 OCL_ICD_VENDORS=$work/none/ ok "doctor: none" doctor '^ok +opencl +none: OpenCL has no platform here'
 
 # What does not go together, and a misspelled device.
