@@ -3,6 +3,8 @@
     plugin.py make FOLDER                  waveforms.npy, pulses.npy, rows.npy
     plugin.py hits WAVEFORMS SCORES        the rule of ops/lib/examples/engine_hits.c
     plugin.py template WAVEFORMS PULSE SCORES   the fit of ops/lib/examples/engine_template.c
+    plugin.py network ONNX                 sums the pixels of a patch of planes
+    plugin.py same SCORES SCORES           as the first does, in float32
     plugin.py sums ROWS SCORES [HELD...]   sum and largest of tests/lib/engine.c, and which rows are held
 """
 
@@ -11,6 +13,7 @@ import sys
 
 import h5py
 import numpy as np
+import onnx
 
 THRESHOLD, HITS = 8, 4
 PULSE = np.array ([4, 10, 20, 30, 20, 10, 4], "f4")
@@ -85,6 +88,24 @@ def template (waves, pulse, scores):
     np.testing.assert_allclose (given[:, :2], np.array (fits)[best, :, at], rtol=1e-4, atol=1e-5)
 
 
+def network (path):
+    patch = onnx.helper.make_tensor_value_info ("patch", onnx.TensorProto.FLOAT, ["n", 48, 48, 1])
+    total = onnx.helper.make_tensor_value_info ("total", onnx.TensorProto.FLOAT, ["n", 1])
+    axes = onnx.numpy_helper.from_array (np.array ([1, 2], "i8"), "axes")
+    node = onnx.helper.make_node ("ReduceSum", ["patch", "axes"], ["total"], keepdims=0)
+    graph = onnx.helper.make_graph ([node], "sum", [patch], [total], [axes])
+    model = onnx.helper.make_model (graph, opset_imports=[onnx.helper.make_opsetid ("", 13)], ir_version=8)
+    onnx.save (model, path)
+
+
+def same (wanted, given):
+    (wanted, status), (given, other) = columns (wanted), columns (given)
+    np.testing.assert_array_equal (status, other)
+    good = status == 0
+    assert good.sum () > 100 and np.ptp (wanted[good]) > 10
+    np.testing.assert_allclose (given[good, :1], wanted[good], rtol=1e-4, atol=1e-2)
+
+
 def sums (rows, scores, *held):
     rows = np.load (rows)
     given, status = columns (scores)
@@ -100,4 +121,4 @@ if __name__ == "__main__":
     if what == "make":
         make (pathlib.Path (rest[0]))
     else:
-        {"hits": hits, "template": template, "sums": sums}[what] (*rest)
+        {"hits": hits, "template": template, "network": network, "same": same, "sums": sums}[what] (*rest)

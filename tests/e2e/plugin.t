@@ -88,6 +88,13 @@ mode () # word, arguments...: a campaign by the one that misbehaves
     run "$1" --engine "$work/test.so" --model "$work/$1.txt" --input "$work/rows.npy" --batch-hits 50 "${@:2}"
 }
 sums () { check sums "$work/rows.npy" "$work/$1/rows.scores.h5" "${@:2}"; } # word, held rows...
+patches ()
+{
+    make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 && $python tests/e2e/plugin.py network "$work/sum.onnx" || return 1
+    run wanted --model "$work/sum.onnx" --input "$made/two.h5" && echo patch >"$work/patch.txt" &&
+        run patch --engine "$work/test.so" --model "$work/patch.txt" --input "$made/two.h5" && check same "$work/wanted/two.scores.h5" "$work/patch/two.scores.h5"
+}
+ok "patches of planes are summed as a network sums them" patches
 for word in plain promise print locale round fork leak chdir; do
     harmless () { mode "$word" && ! says 'exit=99' && sums "$word"; }
     [ "$word" != fork ] || harmless () { exits 3 mode "$word" && sums "$word" 77 300; }

@@ -1,6 +1,7 @@
 /* engine.c - a plug-in that keeps or breaks its contract, as the text in its --model states.
 
-   A row has 8 values. The answer is their sum and their largest. The text is a word, which happens
+   A row has 8 values, with the text "patch" it is a patch of planes. The answer is their sum, and
+   their largest. The text is a word, which happens
    at a row that begins with 666, or in every call:
      crash hang error exit nan slow     at such a row
      group index state lie              answers that depend on what they must not depend on
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #define VALUES 8
+#define SIDE 48 /* of a patch */
 
 static char mode[32];
 static long calls;
@@ -45,7 +47,9 @@ static int describe (const wiremill_engine_config_t *config,
         .flags = is ("promise") ? WIREMILL_ENGINE_SAME_BITS : 0,
         .n_input = is ("shapeless") ? 0 : 1,
         .n_output = 2,
-        .input = { { .name = "values", .n_dim = 1, .dim = { VALUES } } },
+        .input = { { .name = "values",
+                     .n_dim = is ("patch") ? 3 : 1,
+                     .dim = { is ("patch") ? SIDE : VALUES, SIDE, 1 } } },
         .output = { { .name = "sum" }, { .name = "largest" } },
     };
     return 0;
@@ -107,10 +111,11 @@ static int score (void *engine, uint32_t n, const float *in, float *out, char *e
     (void) engine;
     calls++;
     disturb ();
-    for (uint32_t i = 0; i < n; i++, in += VALUES, out += 2) {
+    const int values = is ("patch") ? SIDE * SIDE : VALUES;
+    for (uint32_t i = 0; i < n; i++, in += values, out += 2) {
         double sum = 0;
         out[1] = in[0];
-        for (int k = 0; k < VALUES; k++) {
+        for (int k = 0; k < values; k++) {
             sum += (double) in[k];
             out[1] = in[k] > out[1] ? in[k] : out[1];
         }
