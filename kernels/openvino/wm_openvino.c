@@ -17,6 +17,9 @@
    the others of its block keep their scores (wm_openvino_alone.h). Where a model is guarded, the
    last block is filled up with its first patch again: zeros may be no indices.
 
+   A program that sends patches one at a time gets another form, in which all threads share one
+   patch, once it is shown to have the bits of the pinned one (wm_same_bits.h).
+
    With fewer CPUs than threads OpenVINO makes fewer streams. Threads are pinned by us
    (wm_openvino_pin.h).  */
 #include "kernels/onnx/wm_onnx_write.h"
@@ -29,6 +32,7 @@
 #include "kernels/openvino/wm_openvino_ragged.h"
 #include "kernels/patch/wm_image.h"
 #include "kernels/wm_backend_private.h"
+#include "kernels/wm_same_bits.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -40,6 +44,7 @@
 #define ROWS_MAX 128u                /* 64 to 512 run alike; fewer waste less in the last block */
 #define BLOCK_VALUES_MAX (80u << 10) /* input values a block: its activations stay in a CPU's L2 */
 #define THREADS_MAX 256
+#define SINGLES 4u /* batches of one patch, until it is worth to compute them otherwise */
 
 typedef struct {
     const wm_model_t *model;
@@ -48,10 +53,11 @@ typedef struct {
     wm_openvino_graph_t graph, sure; /* sure: that without doubts, once it is asked */
     uint32_t rows;
     int threads;
-    wm_openvino_form_t form;
-    wm_openvino_ragged_t *ragged; /* NULL: all patches have one shape */
-    wm_openvino_alone_t *alone;   /* NULL: no block needed it yet */
-    bool is_fast, has_told;       /* that a patch was held */
+    wm_openvino_form_t form, single; /* single: a patch by all threads; rows 0: not there */
+    uint32_t n_single;               /* batches of one patch */
+    wm_openvino_ragged_t *ragged;    /* NULL: all patches have one shape */
+    wm_openvino_alone_t *alone;      /* NULL: no block needed it yet */
+    bool is_fast, has_told;          /* that a patch was held */
 } engine_t;
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -138,6 +144,7 @@ static void engine_close (void *engine)
 {
     engine_t *self = engine;
     wm_openvino_form_close (&self->form);
+    wm_openvino_form_close (&self->single);
     wm_openvino_ragged_destroy (&self->ragged);
     wm_openvino_alone_destroy (&self->alone);
     wm_openvino_graph_clear (&self->graph);
@@ -176,7 +183,7 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
         fault = self->ragged ? WM_OK : error->fault;
     } else if (!fault) {
         fault = wm_openvino_form_open (&self->form, &self->graph, self->core, self->rows,
-                                       config->threads, self->is_fast, error);
+                                       config->threads, config->threads, self->is_fast, error);
         if (!fault && config->pin)
             fault = wm_openvino_form_pin (&self->form, error);
     }
@@ -204,14 +211,15 @@ static wm_fault_t make_alone (engine_t *self, wm_error_t *error)
 
 /* Finds the rows of a block that mean nothing, and why: all, where none does by itself, as of a
    model that adds rows together. The log gets the first of all.  */
-static wm_fault_t find_broken (engine_t *self, const wm_openvino_slot_t *slot,
-                               wm_guard_found_t found[ROWS_MAX], wm_error_t *error)
+static wm_fault_t find_broken (engine_t *self, const wm_openvino_form_t *form,
+                               const wm_openvino_slot_t *slot, wm_guard_found_t found[ROWS_MAX],
+                               wm_error_t *error)
 {
     char text[300];
     memset (found, 0, ROWS_MAX * sizeof *found);
     wm_guard_found_t first =
         wm_openvino_graph_find (&self->graph, slot->request, text, sizeof text);
-    const uint32_t n_alone = self->rows > 1 || first == WM_GUARD_DOUBT ? slot->n_row : 0;
+    const uint32_t n_alone = form->rows > 1 || first == WM_GUARD_DOUBT ? slot->n_row : 0;
     bool any = false;
     if (!first)
         return WM_OK;
@@ -235,9 +243,9 @@ static wm_fault_t find_broken (engine_t *self, const wm_openvino_slot_t *slot,
 }
 
 /* Waits for a slot and takes its scores. */
-static wm_fault_t collect (engine_t *self, wm_openvino_slot_t *slot, const wm_batch_t *batch,
-                           uint8_t *status, float *scores, _Atomic uint64_t *progress,
-                           wm_error_t *error)
+static wm_fault_t collect (engine_t *self, const wm_openvino_form_t *form, wm_openvino_slot_t *slot,
+                           const wm_batch_t *batch, uint8_t *status, float *scores,
+                           _Atomic uint64_t *progress, wm_error_t *error)
 {
     wm_guard_found_t found[ROWS_MAX];
     if (!slot->busy)
@@ -245,7 +253,7 @@ static wm_fault_t collect (engine_t *self, wm_openvino_slot_t *slot, const wm_ba
     slot->busy = false;
     if (ov_infer_request_wait (slot->request) != OK)
         return wm_openvino_failed (error, WM_EHOST, "compute a block of patches");
-    const wm_fault_t fault = find_broken (self, slot, found, error);
+    const wm_fault_t fault = find_broken (self, form, slot, found, error);
     if (fault)
         return fault;
     uint32_t n_output = wm_model_n_output (self->model), column = 0;
@@ -269,35 +277,88 @@ static wm_fault_t collect (engine_t *self, wm_openvino_slot_t *slot, const wm_ba
     return WM_OK;
 }
 
-static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
-                                float *scores, _Atomic uint64_t *progress, wm_error_t *error)
+static wm_fault_t score_by (engine_t *self, wm_openvino_form_t *form, const wm_batch_t *batch,
+                            uint8_t *status, float *scores, _Atomic uint64_t *progress,
+                            wm_error_t *error)
 {
-    engine_t *self = engine;
     wm_fault_t fault = WM_OK;
-    if (self->ragged)
-        return wm_openvino_ragged_score (self->ragged, 1, &batch, &scores, progress, error);
-    if (batch->kind != WM_BATCH_PATCHES)
-        fault = wm_plane_load (self->plane, batch, error);
     uint32_t turn = 0;
     for (uint32_t hit = 0; !fault && hit < batch->n_hit; turn++) {
-        wm_openvino_slot_t *slot = &self->form.slot[turn % self->form.n_slot];
-        if ((fault = collect (self, slot, batch, status, scores, progress, error)))
+        wm_openvino_slot_t *slot = &form->slot[turn % form->n_slot];
+        if ((fault = collect (self, form, slot, batch, status, scores, progress, error)))
             break;
-        hit = wm_openvino_form_fill (&self->form, slot, self->plane, batch, hit);
+        hit = wm_openvino_form_fill (form, slot, self->plane, batch, hit);
         if (ov_infer_request_start_async (slot->request) == OK)
             slot->busy = true;
         else
             fault = wm_openvino_failed (error, WM_EHOST, "start a block of patches");
     }
-    for (uint32_t s = 0; s < self->form.n_slot;
-         s++, turn++) { /* all must rest, also after a fault */
+    for (uint32_t s = 0; s < form->n_slot; s++, turn++) { /* all must rest, also after a fault */
         wm_error_t later;
-        wm_fault_t late = collect (self, &self->form.slot[turn % self->form.n_slot], batch, status,
+        wm_fault_t late = collect (self, form, &form->slot[turn % form->n_slot], batch, status,
                                    scores, progress, fault ? &later : error);
         if (!fault)
             fault = late;
     }
     return fault;
+}
+
+/* ---- single patches -------------------------------------------------------------------------- */
+
+static wm_fault_t score_pinned (void *engine, const wm_batch_t *batch, uint8_t *status,
+                                float *scores, wm_error_t *error)
+{
+    engine_t *self = engine;
+    _Atomic uint64_t progress = 0;
+    return score_by (self, &self->form, batch, status, scores, &progress, error);
+}
+
+static wm_fault_t score_single (void *engine, const wm_batch_t *batch, uint8_t *status,
+                                float *scores, wm_error_t *error)
+{
+    engine_t *self = engine;
+    _Atomic uint64_t progress = 0;
+    return score_by (self, &self->single, batch, status, scores, &progress, error);
+}
+
+/* Compiles the graph for one patch at a time by so many threads, and keeps it if it has the bits of
+   the pinned form.  */
+static bool make_single (engine_t *self, int threads)
+{
+    const bool has_told = self->has_told;
+    self->has_told = true; /* of the patches that are compared the log gets nothing */
+    const bool fine = wm_openvino_graph_reshape (&self->graph, 1) &&
+                      !wm_openvino_form_open (&self->single, &self->graph, self->core, 1, 1,
+                                              threads, self->is_fast, NULL) &&
+                      wm_same_bits (self->model, score_pinned, score_single, self);
+    self->has_told = has_told;
+    if (!fine)
+        wm_openvino_form_close (&self->single);
+    return fine;
+}
+
+/* The form for a batch. In the pinned one a patch alone has one thread, and pays for the block that
+   it does not fill; a program that sends several such gets another one, if the bits allow.  */
+static wm_openvino_form_t *form_of (engine_t *self, const wm_batch_t *batch)
+{
+    if (batch->n_hit > 1 || (self->rows == 1 && self->threads == 1))
+        return &self->form;
+    if (self->n_single < SINGLES && ++self->n_single == SINGLES &&
+        !(self->threads > 1 && make_single (self, self->threads)) && self->rows > 1)
+        make_single (self, 1);
+    return self->single.rows ? &self->single : &self->form;
+}
+
+static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
+                                float *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    engine_t *self = engine;
+    if (self->ragged)
+        return wm_openvino_ragged_score (self->ragged, 1, &batch, &scores, progress, error);
+    wm_openvino_form_t *form = form_of (self, batch);
+    const wm_fault_t fault =
+        batch->kind == WM_BATCH_PATCHES ? WM_OK : wm_plane_load (self->plane, batch, error);
+    return fault ? fault : score_by (self, form, batch, status, scores, progress, error);
 }
 
 /* Ragged rows come one in a batch: as many as there are streams run at once.  */

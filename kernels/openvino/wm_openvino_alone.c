@@ -23,7 +23,7 @@ wm_openvino_alone_t *wm_openvino_alone_new (wm_openvino_graph_t *graph, ov_core_
     bool fine = wm_openvino_graph_reshape (graph, 1);
     if (!fine)
         wm_openvino_failed (error, WM_EHOST, "give this model one patch");
-    else if (wm_openvino_graph_compile (graph, core, 1, is_fast, &self->compiled, error))
+    else if (wm_openvino_graph_compile (graph, core, 1, 1, is_fast, &self->compiled, error))
         fine = false;
     else if (ov_compiled_model_create_infer_request (self->compiled, &self->request) != OK) {
         wm_openvino_failed (error, WM_EHOST, "make a request");

@@ -31,15 +31,15 @@ static wm_fault_t make_slot (const wm_openvino_form_t *self, wm_openvino_slot_t 
 }
 
 wm_fault_t wm_openvino_form_open (wm_openvino_form_t *self, const wm_openvino_graph_t *graph,
-                                  ov_core_t *core, uint32_t rows, int threads, bool is_fast,
-                                  wm_error_t *error)
+                                  ov_core_t *core, uint32_t rows, int streams, int threads,
+                                  bool is_fast, wm_error_t *error)
 {
-    *self = (wm_openvino_form_t){ .graph = graph, .rows = rows, .n_slot = (uint32_t) threads + 1 };
+    *self = (wm_openvino_form_t){ .graph = graph, .rows = rows, .n_slot = (uint32_t) streams + 1 };
     self->slot = calloc (self->n_slot, sizeof *self->slot);
     if (!self->slot)
         return wm_fault (error, WM_EHOST, "no memory for the OpenVINO engine");
     wm_fault_t fault =
-        wm_openvino_graph_compile (graph, core, threads, is_fast, &self->compiled, error);
+        wm_openvino_graph_compile (graph, core, streams, threads, is_fast, &self->compiled, error);
     for (uint32_t s = 0; !fault && s < self->n_slot; s++)
         fault = make_slot (self, &self->slot[s], error);
     return fault;

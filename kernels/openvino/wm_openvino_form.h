@@ -23,11 +23,11 @@ typedef struct {
     wm_openvino_slot_t *slot; /* (n_slot) one more than streams */
 } wm_openvino_form_t;
 
-/* Compiles the graph, which has the shape of so many rows, for `threads` streams of one thread
-   each. On any fault the caller still calls wm_openvino_form_close.  */
+/* Compiles the graph, which has the shape of so many rows, for so many streams, which share the
+   threads. On any fault the caller still calls wm_openvino_form_close.  */
 wm_fault_t wm_openvino_form_open (wm_openvino_form_t *self, const wm_openvino_graph_t *graph,
-                                  ov_core_t *core, uint32_t rows, int threads, bool is_fast,
-                                  wm_error_t *error);
+                                  ov_core_t *core, uint32_t rows, int streams, int threads,
+                                  bool is_fast, wm_error_t *error);
 void wm_openvino_form_close (wm_openvino_form_t *self);
 
 /* Gives every stream work until all are known, and pins them.  */

@@ -330,15 +330,16 @@ bool wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows)
     return fine;
 }
 
-wm_fault_t wm_openvino_graph_compile (const wm_openvino_graph_t *self, ov_core_t *core, int threads,
-                                      bool is_fast, ov_compiled_model_t **compiled,
+wm_fault_t wm_openvino_graph_compile (const wm_openvino_graph_t *self, ov_core_t *core, int streams,
+                                      int threads, bool is_fast, ov_compiled_model_t **compiled,
                                       wm_error_t *error)
 {
-    char text[16];
+    char text[16], side[16];
     snprintf (text, sizeof text, "%d", threads);
+    snprintf (side, sizeof side, "%d", streams);
     const ov_property_t property[] = {
         { ov_property_key_inference_num_threads, text },
-        { ov_property_key_num_streams, text },
+        { ov_property_key_num_streams, side },
         { ov_property_key_hint_enable_cpu_pinning, "NO" },
         { ov_property_key_hint_inference_precision, "f32" },
     };

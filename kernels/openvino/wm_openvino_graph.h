@@ -38,10 +38,10 @@ bool wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows);
    scalar, of rank 0. false: it cannot be read.  */
 bool wm_openvino_tensor_shape (const ov_tensor_t *tensor, ov_shape_t *shape);
 
-/* Compiles the graph in its present shape, for one stream on each of so many threads; is_fast: in
+/* Compiles the graph in its present shape, for so many streams on so many threads; is_fast: in
    OpenVINO's own choice of precision.  */
-wm_fault_t wm_openvino_graph_compile (const wm_openvino_graph_t *self, ov_core_t *core, int threads,
-                                      bool is_fast, ov_compiled_model_t **compiled,
+wm_fault_t wm_openvino_graph_compile (const wm_openvino_graph_t *self, ov_core_t *core, int streams,
+                                      int threads, bool is_fast, ov_compiled_model_t **compiled,
                                       wm_error_t *error);
 
 /* The shape of output i behind its batch dimension, which must be `rows`; a dimension that is free

@@ -37,8 +37,8 @@ static wm_fault_t start (probe_t *self, const void *file, size_t bytes, wm_error
     if (!fault && !wm_openvino_graph_reshape (&self->graph, 1))
         fault = wm_openvino_failed (error, WM_EBATCH, "give this model one patch");
     if (!fault)
-        fault =
-            wm_openvino_graph_compile (&self->graph, self->core, 1, false, &self->compiled, error);
+        fault = wm_openvino_graph_compile (&self->graph, self->core, 1, 1, false, &self->compiled,
+                                           error);
     if (!fault && ov_compiled_model_create_infer_request (self->compiled, &self->request) != OK)
         fault = wm_openvino_failed (error, WM_EHOST, "make a request");
     return fault;

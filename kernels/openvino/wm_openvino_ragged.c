@@ -76,8 +76,8 @@ static bool make_request (const wm_openvino_ragged_t *self, slot_t *slot)
 static wm_fault_t compile (wm_openvino_ragged_t *self, wm_error_t *error)
 {
     clear (self);
-    wm_fault_t fault = wm_openvino_graph_compile (self->graph, self->core, self->threads, false,
-                                                  &self->compiled, error);
+    wm_fault_t fault = wm_openvino_graph_compile (self->graph, self->core, self->threads,
+                                                  self->threads, false, &self->compiled, error);
     for (uint32_t s = 0; s < self->n_slot && !fault; s++)
         if (!make_request (self, &self->slot[s]))
             fault = wm_openvino_failed (error, WM_EBATCH, "give this model's outputs free sizes");

@@ -1,6 +1,10 @@
 /* test_kernels_blocks.c - blocks of OpenVINO: patches that it reads in their place, others that are
-   copied, and fewer than a block has; a patch has the same bits in all of them.  */
+   copied, fewer than a block has, and single ones; a patch has the same bits in all of them. And
+   what shows that two ways of computing have the same bits.  */
+#include "kernels/wm_same_bits.h"
 #include "tests/unit/made_import.h"
+
+#include <math.h>
 
 #define SIDE 64u
 #define VALUES (3 * SIDE * SIDE) /* so that a block has 4 patches */
@@ -103,8 +107,77 @@ static void bits_do_not_depend_on_blocks (void **state)
     }
 }
 
+/* ---- the same bits --------------------------------------------------------------------------- */
+
+/* A way of computing: scores that round, plus what makes it another one.  */
+typedef struct {
+    uint32_t n_output, calls;
+    bool is_whole, is_flat, fails;
+    uint32_t ulps_from; /* from this call on the last score is the next float */
+} way_t;
+
+static way_t pinned, other;
+
+static wm_fault_t by (way_t *way, const wm_batch_t *batch, uint8_t *status, float *scores)
+{
+    const bool is_next = ++way->calls >= way->ulps_from;
+    *status = WM_HIT_SCORED;
+    assert_int_equal (batch->n_hit, 1);
+    for (uint32_t k = 0; k < way->n_output; k++) {
+        scores[k] = way->is_flat ? .001f : batch->patch[k] * .7f;
+        scores[k] = way->is_whole ? roundf (scores[k]) : scores[k];
+    }
+    if (is_next)
+        scores[way->n_output - 1] = nextafterf (scores[way->n_output - 1], 2);
+    return way->fails ? WM_EHOST : WM_OK;
+}
+
+static wm_fault_t by_pinned (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
+                             wm_error_t *error)
+{
+    (void) engine;
+    (void) error;
+    return by (&pinned, batch, status, scores);
+}
+
+static wm_fault_t by_other (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
+                            wm_error_t *error)
+{
+    (void) engine;
+    (void) error;
+    return by (&other, batch, status, scores);
+}
+
+static bool is_same (const wm_model_t *model, way_t one, way_t another)
+{
+    pinned = one;
+    other = another;
+    pinned.n_output = other.n_output = wm_model_n_output (model);
+    pinned.ulps_from = pinned.ulps_from ? pinned.ulps_from : UINT32_MAX;
+    other.ulps_from = other.ulps_from ? other.ulps_from : UINT32_MAX;
+    return wm_same_bits (model, by_pinned, by_other, NULL);
+}
+
+/* A difference in the last bit of one score is found; scores that cannot differ show nothing.  */
+static void the_same_bits_must_be_shown (void **state)
+{
+    (void) state;
+    graph_t g = image_graph (2);
+    save_graph (&g);
+    wm_model_t *model = imported (NULL);
+    assert_true (is_same (model, (way_t){ 0 }, (way_t){ 0 }));
+    assert_false (is_same (model, (way_t){ 0 }, (way_t){ .ulps_from = 1 }));
+    assert_false (is_same (model, (way_t){ 0 }, (way_t){ .ulps_from = 12 })); /* of twelve calls */
+    assert_false (is_same (model, (way_t){ .is_flat = true }, (way_t){ .is_flat = true }));
+    assert_false (is_same (model, (way_t){ .is_whole = true }, (way_t){ .is_whole = true }));
+    assert_false (is_same (model, (way_t){ 0 }, (way_t){ .fails = true }));
+    assert_false (is_same (model, (way_t){ .fails = true }, (way_t){ 0 }));
+    wm_model_destroy (&model);
+}
+
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (bits_do_not_depend_on_blocks) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test (bits_do_not_depend_on_blocks),
+                                        cmocka_unit_test (the_same_bits_must_be_shown) };
     return cmocka_run_group_tests (tests, make_folder, remove_folder);
 }
