@@ -2,6 +2,7 @@
 #include "gpuworker/wm_worker.h"
 #include "gpuworker/wm_lane.h"
 #include "schema/base/wm_fault.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -77,6 +78,7 @@ int wm_worker_run (const wm_worker_config_t *config)
     unsigned weight[WM_WORKER_BROKERS_MAX];
     run_t run[WM_WORKER_BROKERS_MAX] = { 0 };
     worker_t worker = { .config = config, .busy_ms = wm_now_ms () };
+    wm_process_keep_memory ();
     for (unsigned i = 0; i < n; i++) {
         weight[i] = config->broker[i].weight;
         worker.n_main += !config->broker[i].is_beside;

@@ -12,6 +12,7 @@
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_sample.h"
 
 #include <errno.h>
@@ -569,6 +570,7 @@ int wm_produce (const wm_produce_options_t *options)
 {
     wm_produce_t *self = calloc (1, sizeof *self);
     assert (self);
+    wm_process_keep_memory ();
     self->options = options;
     self->exit_code = -1;
     self->repeats = wm_repeats_new ();

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,6 +76,12 @@ void wm_process_name (const char *name)
 {
     prctl (PR_SET_NAME, name);
     WM_FAILPOINT (name);
+}
+
+void wm_process_keep_memory (void)
+{
+    mallopt (M_MMAP_THRESHOLD, 128 << 20);
+    mallopt (M_TRIM_THRESHOLD, 128 << 20);
 }
 
 bool wm_process_follow (pid_t parent, int signal)

@@ -41,6 +41,10 @@ pid_t wm_process_start (const wm_process_t *self);
    another program has a name of its own. Async-signal-safe.  */
 void wm_process_name (const char *name);
 
+/* Keeps up to 128 MiB of freed memory for the next messages, batches and events, which have some
+   MiB each: the kernel clears each page that it hands out. Call before threads start.  */
+void wm_process_keep_memory (void);
+
 /* Ends this process by `signal` when the thread of its parent that started it ends. `parent`: the
    pid of the process that forked this one; 0, in a program that was executed: the parent that it
    has now (wm_process_start has covered the time before). false: the parent has ended already, this

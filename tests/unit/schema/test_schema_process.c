@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -276,14 +277,54 @@ static void test_follow (void **state)
         assert_int_equal (WEXITSTATUS (status), 0);
 }
 
+/* Pages that the kernel hands out while batches come and go, in a process of its own.  */
+static long faults_of_batches (bool keeps)
+{
+    int out[2];
+    long faults = -1;
+    assert_int_equal (pipe (out), 0);
+    const pid_t child = fork ();
+    if (child == 0) {
+        struct rusage before, after;
+        if (keeps)
+            wm_process_keep_memory ();
+        for (int round = 0; round < 5; round++) {
+            if (round == 1)
+                getrusage (RUSAGE_SELF, &before);
+            char *batch[4];
+            for (size_t i = 0; i < 4; i++)
+                batch[i] = memset (malloc (4 << 20), round, 4 << 20);
+            for (size_t i = 0; i < 4; i++)
+                free (batch[i]);
+        }
+        getrusage (RUSAGE_SELF, &after);
+        faults = after.ru_minflt - before.ru_minflt;
+        _exit (write (out[1], &faults, sizeof faults) != sizeof faults);
+    }
+    assert_int_equal (read (out[0], &faults, sizeof faults), sizeof faults);
+    close (out[0]);
+    close (out[1]);
+    assert_int_equal (waitpid (child, NULL, 0), child);
+    return faults;
+}
+
+static void test_kept_memory (void **state)
+{
+    (void) state;
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* they have their own malloc */
+    assert_true (faults_of_batches (false) > 1000);
+    assert_true (faults_of_batches (true) < 100);
+#endif
+}
+
 int main (void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_signals),         cmocka_unit_test (test_descriptors),
-        cmocka_unit_test (test_session),         cmocka_unit_test (test_environment),
-        cmocka_unit_test (test_missing_program), cmocka_unit_test (test_follow),
-        cmocka_unit_test (test_output_limit),    cmocka_unit_test (test_kill),
-        cmocka_unit_test (test_death),
+        cmocka_unit_test (test_signals),     cmocka_unit_test (test_descriptors),
+        cmocka_unit_test (test_session),     cmocka_unit_test (test_environment),
+        cmocka_unit_test (test_kept_memory), cmocka_unit_test (test_missing_program),
+        cmocka_unit_test (test_follow),      cmocka_unit_test (test_output_limit),
+        cmocka_unit_test (test_kill),        cmocka_unit_test (test_death),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
