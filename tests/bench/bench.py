@@ -2,7 +2,7 @@
 
 RESULTS.md keeps the numbers.
 
-usage: bench.py [kernels] [broker] [ledger] [engines] [library] [gateway] [pipeline] [elsewhere]     (all of them)
+usage: bench.py [kernels] [broker] [ledger] [engines] [library] [general] [gateway] [pipeline] [elsewhere]  (all)
 
 Every measurement is a list of points as `wiremill bench --json` prints them (schema wiremill-bench-1), and is shown
 under the same names: `wiremill bench` itself, and the programs sparse_bench, broker_bench and core_bench.
@@ -31,10 +31,11 @@ import time
 import numpy as np
 
 import bench_gateway
+import bench_general
 
 BUILD = os.environ.get("WM_BUILD", "build/release")
 BIN, WORK = os.path.abspath(f"{BUILD}/bin"), tempfile.mkdtemp()
-PARTS = ("kernels", "broker", "ledger", "engines", "library", "gateway", "pipeline", "elsewhere")
+PARTS = ("kernels", "broker", "ledger", "engines", "library", "general", "gateway", "pipeline", "elsewhere")
 LINK = int(os.environ.get("LINK", 50e6))    # bytes/s
 EVENTS = int(os.environ.get("EVENTS", 20))
 FILES = int(os.environ.get("FILES", 3000))
@@ -828,6 +829,7 @@ def main(parts):
         for part, wanted in ((kernels, wants("kernels")), (noise, wants("kernels")), (broker, wants("broker")),
                              (ledger, wants("ledger")),
                              (library, wants("library")),
+                             (lambda: bench_general.part(sys.modules[__name__]), wants("general")),
                              (lambda: bench_gateway.part(sys.modules[__name__]), wants("gateway")),
                              (lambda: synthetic(wants("engines")), wants("engines", "pipeline")),
                              (encrypted, wants("pipeline")), (layouts, wants("pipeline")), (small, wants("pipeline")),
