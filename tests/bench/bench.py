@@ -2,7 +2,7 @@
 
 RESULTS.md keeps the numbers.
 
-usage: bench.py [kernels] [broker] [ledger] [engines] [library] [general] [gateway] [pipeline] [elsewhere]  (all)
+usage: bench.py [kernels] [broker] [ledger] [growth] [engines] [library] [general] [gateway] [pipeline] [elsewhere]  (all)
 
 Every measurement is a list of points as `wiremill bench --json` prints them (schema wiremill-bench-1), and is shown
 under the same names: `wiremill bench` itself, and the programs sparse_bench, broker_bench and core_bench.
@@ -13,7 +13,7 @@ ratios, with the least and the most beside it, so that one slow minute decides n
 batch, streams and threads that a sweep finds best here, just before. Where something fails it is reported once, its
 rows are left out, and the exit code is 1.
 
-EVENTS=n (20) synthetic events; FILES=n (3000) files of two patches; FINISHED=n (1000000) events and
+EVENTS=n (20) synthetic events; FILES=n (3000) files of two patches, GROWTH=n (100000) at most of those of `growth`; FINISHED=n (1000000) events and
 RETURNED=n (100000) batches of the ledger; LINK=n (50e6) bytes/s of a link; ROUNDS=n (5; of whole synthetic campaigns and of
 noise 3); SECONDS_EACH=s (2) for an engine; WORKERS=n (1) of the gateway. The last thing printed is one table; build/bench.json has the table and
 more (of a part: build/bench-part.json).
@@ -35,10 +35,12 @@ import bench_general
 
 BUILD = os.environ.get("WM_BUILD", "build/release")
 BIN, WORK = os.path.abspath(f"{BUILD}/bin"), tempfile.mkdtemp()
-PARTS = ("kernels", "broker", "ledger", "engines", "library", "general", "gateway", "pipeline", "elsewhere")
+PARTS = ("kernels", "broker", "ledger", "growth", "engines", "library", "general", "gateway", "pipeline",
+         "elsewhere")
 LINK = int(os.environ.get("LINK", 50e6))    # bytes/s
 EVENTS = int(os.environ.get("EVENTS", 20))
 FILES = int(os.environ.get("FILES", 3000))
+GROWTH = int(os.environ.get("GROWTH", 100000))
 FINISHED = int(os.environ.get("FINISHED", 1000000))     # events of the ledger's start
 RETURNED = int(os.environ.get("RETURNED", 100000))      # batches of it
 ROUNDS = int(os.environ.get("ROUNDS", 5))
@@ -534,14 +536,44 @@ def synthetic(with_peers):
             profile(precision, typical(f"pipeline_{precision}"), typical(f"synth_{precision}"))
 
 
+def small_files(count):
+    """Files of two patches each, as many as are not there yet."""
+    os.makedirs(f"{WORK}/small", exist_ok=True)
+    patches = np.load(f"{WORK}/synth.npy", mmap_mode="r")
+    for i in range(len(os.listdir(f"{WORK}/small")), count):
+        at = 2 * i % (len(patches) - 1)
+        np.save(f"{WORK}/small/{i:06}.npy", np.nan_to_num(patches[at:at + 2]))
+
+
+def powers(first, last):
+    return [10 ** k for k in range(1, 10) if first <= 10 ** k <= last]
+
+
+def growth():
+    """What a file, a batch and a worker cost as there are more of them."""
+    print(f"\n== growth: files of two patches, 10 to {GROWTH:,}; batches, and connected workers", flush=True)
+    for n in powers(10, GROWTH):
+        small_files(n)
+        bench(f"growth_{n}", "pipeline", f"{WORK}/small/*.npy", "protodune-2021", "--precision", "fp32")
+        p, waits = points[f"growth_{n}"][-1], broker_point("--announced", n, "--hits", 2)
+        each = ", ".join(f"{who} {p[f'cpu_{who}_s'] / n * 1e3:.2f}" for who in ("producer", "broker", "worker", "engine"))
+        row(f"growth: {n:,} files", f"{n / p['seconds']:,.0f} files/s; ms of CPU a file: {each}; producer "
+            f"{p['memory_producer_mb']:.0f} MB, broker {p['memory_broker_mb']:.0f} MB; all announced and none scored: broker "
+            f"{waits['announced_memory_mb']:.0f} MB, status {waits['announced_status_ms']:.1f} ms")
+    shutil.rmtree(f"{WORK}/small")
+    for what, least, option, other in (("batches", 1000, "--batches", ("--idle", 0)),
+                                       ("connected workers", 10, "--idle", ("--batches", 200000))):
+        for n in powers(least, 1000000 if option == "--batches" else 1000):
+            p = broker_point(option, n, *other, "--task", 100, "--hits", 1)
+            row(f"growth: {n:,} {what}", f"{p['batches_s']:,.0f} batches/s; "
+                f"{p['cpu_broker_s'] / p['batches_s'] / p['seconds'] * 1e6:.2f} us of the broker's CPU a batch; acknowledged "
+                f"after {p['p50_ms']:.1f} ms (median)")
+
+
 def small():
     """Many small files: what a file costs each process, whatever is in it."""
     print(f"\n== {FILES} files of two patches: the whole command", flush=True)
-    os.mkdir(f"{WORK}/small")
-    patches = np.load(f"{WORK}/synth.npy", mmap_mode="r")
-    for i in range(FILES):
-        at = 2 * i % (len(patches) - 1)
-        np.save(f"{WORK}/small/{i:06}.npy", np.nan_to_num(patches[at:at + 2]))
+    small_files(FILES)
     alternate(LONG_ROUNDS, pipeline("small", f"{WORK}/small/*.npy", "protodune-2021", "fp32"))
     shutil.rmtree(f"{WORK}/small")
     if known("small"):
@@ -827,7 +859,7 @@ def main(parts):
     prepare()
     try:
         for part, wanted in ((kernels, wants("kernels")), (noise, wants("kernels")), (broker, wants("broker")),
-                             (ledger, wants("ledger")),
+                             (ledger, wants("ledger")), (growth, wants("growth")),
                              (library, wants("library")),
                              (lambda: bench_general.part(sys.modules[__name__]), wants("general")),
                              (lambda: bench_gateway.part(sys.modules[__name__]), wants("gateway")),
