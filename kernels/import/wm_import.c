@@ -11,6 +11,7 @@
 #include "kernels/judge/wm_draw.h"
 #include "kernels/judge/wm_judge.h"
 #include "kernels/judge/wm_reference.h"
+#include "kernels/model/wm_test_patches.h"
 #include "kernels/model/wm_seed.h"
 #include "kernels/wm_device.h"
 #include "schema/base/wm_grow.h"
@@ -37,40 +38,6 @@
 static double draw_below (uint64_t *state, double limit)
 {
     return (double) (wm_seed_next (state) >> 11) * 0x1p-53 * limit;
-}
-
-/* A straight track: along the rows at a slope, two or three bins wide, up to 15 high.  */
-static void draw_track (uint64_t *state, const wm_net_t *net, float zero, float unit, float *patch)
-{
-    double column = draw_below (state, net->width), slope = draw_below (state, 3) - 1.5;
-    uint32_t first = (uint32_t) draw_below (state, net->height),
-             length = (uint32_t) draw_below (state, net->height) + 1;
-    for (uint32_t row = first; row < net->height && row < first + length; row++) {
-        double at = column + slope * (row - first);
-        for (int side = -1; side <= 1; side++) {
-            double x = at + side, height = draw_below (state, side ? 6 : 15);
-            if (x < 0 || x >= net->width)
-                continue;
-            float *cell = patch + ((size_t) row * net->width + (uint32_t) x) * net->channel;
-            for (uint32_t c = 0; c < net->channel; c++)
-                cell[c] = zero + unit * (float) height;
-        }
-    }
-}
-
-/* Draws the next patch (height, width, channel) of *state, which begins with 1, like those of a
-   detector: mostly `zero`, a few tracks up to 15 `unit` high, little noise.  */
-static void draw_patch (uint64_t *state, const wm_net_t *net, float zero, float unit, float *patch)
-{
-    size_t n = (size_t) net->height * net->width * net->channel;
-    for (size_t i = 0; i < n; i++)
-        patch[i] = zero;
-    for (uint64_t tracks = 1 + wm_seed_next (state) % 4; tracks > 0; tracks--)
-        draw_track (state, net, zero, unit, patch);
-    for (size_t i = 0; i < n / 50; i++) {
-        float *cell = patch + wm_seed_next (state) % n;
-        *cell = zero + unit * (float) (draw_below (state, 2) - 1);
-    }
 }
 
 /* Values that a patch is drawn of, within what its readers allow (kernels/judge/wm_draw.h): the
@@ -118,7 +85,8 @@ static wm_fault_t write_family (const char *model, const char *path, wm_model_pa
     for (uint32_t i = 0; i < parts->n_output; i++)
         n_output += parts->output[i].n_value;
     for (uint32_t i = 0; i < KNOWN && !fault; i++)
-        draw_patch (&state, parts->net, 0, 1, inputs + (size_t) i * parts->input[0].n_value);
+        wm_test_patches_draw (&state, parts->net, 0, 1,
+                              inputs + (size_t) i * parts->input[0].n_value);
     if (!fault)
         wm_reference_run (judge, inputs, KNOWN, scores, n_output);
     if (!fault && wm_reference_peak (judge) > FLT_MAX)
