@@ -28,7 +28,7 @@
        wm_core_lease.c        leases, credit, the ring of eligible workers
        wm_core_budget.c       bytes of payloads
        wm_core_base.c         messages out, records out, log
-       wm_queue.c wm_rate.c wm_speed.c
+       wm_queue.c wm_rate.c
 
    wm_core_status.c reads everything and changes nothing. A handler never waits for an effect: it
    appends a record, or an answer that waits for one, and wm_core.c carries the effect out. A call
