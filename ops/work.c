@@ -6,9 +6,9 @@
    not. The first Ctrl-C or SIGTERM drains all of them, the second kills.  */
 
 #include "kernels/wm_device.h"
-#include "kernels/wm_driver.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_processes.h"
+#include "ops/campaign/wm_gpus.h"
 #include "ops/process/wm_beside.h"
 #include "ops/process/wm_child.h"
 #include "ops/process/wm_complain.h"
@@ -27,8 +27,6 @@
 #define BROKERS_MAX 16 /* the worker's own limit */
 #define WORDS_MAX (2 * BROKERS_MAX + 2 * WM_JOIN_FILES_MAX + 32)
 #define NAP_MS 50
-#define GPUS_MAX 64
-#define GPU_BYTES 64
 
 /* clang-format off */
 static const wm_option_t options[] = {
@@ -87,64 +85,11 @@ typedef struct {
     const char *argv[WORDS_MAX];
     unsigned n_word, n;
     bool has_gpus, is_pinned;
-    char gpu[GPUS_MAX][GPU_BYTES];
+    char gpu[WM_GPUS_MAX][WM_GPU_BYTES];
     wm_child_t worker[WM_PROCESSES_WORKERS_MAX];
 } team_t;
 
 static volatile int stops;
-
-/* ---- GPUs ------------------------------------------------------------------------------------ */
-
-static unsigned count_gpus (wm_error_t *error)
-{
-    const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
-    if (driver.state != WM_DRIVER_GOOD)
-        wm_fault (error, WM_EHOST, "%s: leave out --gpus to compute on the CPU", driver.why);
-    return driver.n_gpu > GPUS_MAX ? GPUS_MAX : (unsigned) driver.n_gpu;
-}
-
-/* The name of GPU i: its number, or what CUDA_VISIBLE_DEVICES has at that place.  */
-static void name_gpu (unsigned i, char name[GPU_BYTES])
-{
-    const char *visible = getenv ("CUDA_VISIBLE_DEVICES");
-    for (unsigned k = 0; visible && *visible && k < i; k++) {
-        visible = strchr (visible, ',');
-        visible = visible ? visible + 1 : NULL;
-    }
-    if (visible && *visible)
-        snprintf (name, GPU_BYTES, "%.*s", (int) strcspn (visible, ","), visible);
-    else
-        snprintf (name, GPU_BYTES, "%u", i);
-}
-
-/* The GPUs that `wanted` means, "all" or "0,2", as CUDA_VISIBLE_DEVICES wants each; if that is set
-   already, numbers count within it. Returns how many. 0 with *error: WM_EHOST: no driver, or no
-   GPU; WM_EBATCH: a number that none has.  */
-static unsigned list_gpus (const char *wanted, char gpu[GPUS_MAX][GPU_BYTES], wm_error_t *error)
-{
-    const unsigned n = count_gpus (error);
-    if (n && strcmp (wanted, "all") == 0) {
-        for (unsigned i = 0; i < n; i++)
-            name_gpu (i, gpu[i]);
-        return n;
-    }
-    unsigned count = 0;
-    for (const char *at = wanted; n && count < GPUS_MAX; at++) {
-        char *end;
-        const unsigned long i = strtoul (at, &end, 10);
-        if (end == at || (*end && *end != ',') || *at == '-' || i >= n) {
-            wm_fault (error, WM_EBATCH,
-                      "--gpus %.100s: give all, or numbers from 0 to %u with commas between them",
-                      wanted, n - 1);
-            return 0;
-        }
-        name_gpu ((unsigned) i, gpu[count++]);
-        if (!*end)
-            break;
-        at = end;
-    }
-    return count;
-}
 
 /* ---- the command line of a worker ------------------------------------------------------------ */
 
@@ -325,7 +270,7 @@ static int work_main (const wm_args_t *args)
                                      "each device, with --device opencl:N");
     if (gpus) {
         team.has_gpus = true;
-        team.n = list_gpus (gpus, team.gpu, &error);
+        team.n = wm_gpus_list (gpus, team.gpu, &error);
         if (!team.n) {
             fprintf (stderr, "wiremill work: %s\n", error.text);
             return error.fault == WM_EBATCH ? WM_EXIT_USAGE : WM_EXIT_ENGINE;

@@ -105,7 +105,7 @@ static wm_fault_t list (const wm_opencl_api_t *api, wm_opencl_info_t *info, uint
     wm_cl_object platform[PLATFORMS_MAX], id[WM_OPENCL_DEVICES_MAX];
     wm_cl_uint n_platform = 0;
     *n = 0;
-    api->platforms (PLATFORMS_MAX, platform, &n_platform); /* an error: there is none */
+    api->platforms (PLATFORMS_MAX, platform, &n_platform); /* an error: no platform */
     n_platform = n_platform < PLATFORMS_MAX ? n_platform : PLATFORMS_MAX;
     for (wm_cl_uint p = 0; p < n_platform; p++) {
         wm_cl_uint n_here = 0;

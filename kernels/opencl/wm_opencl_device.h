@@ -51,7 +51,7 @@ typedef struct {
 } wm_opencl_device_t;
 
 /* Opens device `number` of the list, or -1: the first that is no CPU, else the first; and builds
-   the program. WM_EHOST: there is none, it lacks what strict fp32 needs, or its driver fails.  */
+   the program. WM_EHOST: no such device, it lacks what strict fp32 needs, or its driver fails.  */
 wm_fault_t wm_opencl_device_open (wm_opencl_device_t *self, int number, wm_error_t *error);
 void wm_opencl_device_close (wm_opencl_device_t *self);
 
