@@ -2,6 +2,7 @@
 #include "kernels/plugin/wm_plugin.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
+#include "schema/base/wm_text.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -22,7 +23,7 @@ static_assert (WIREMILL_ENGINE_TENSORS_MAX == WM_MODEL_PORTS_MAX &&
                    WIREMILL_ENGINE_DIMS_MAX == WM_MODEL_DIMS_MAX,
                "tensors are ports");
 
-bool wm_plugin_is (const char *path)
+static bool is_object (const char *path)
 {
     char head[4] = "";
     wm_error_t error;
@@ -31,6 +32,11 @@ bool wm_plugin_is (const char *path)
     if (fd >= 0)
         close (fd);
     return is;
+}
+
+bool wm_plugin_is (const char *path)
+{
+    return wm_text_ends (path, ".so") && is_object (path);
 }
 
 wm_fault_t wm_plugin_identify (const char *path, const char *data, char hex[65], wm_error_t *error)
@@ -222,7 +228,7 @@ static wm_fault_t open_object (wm_plugin_t *self, const char *path, const char *
                          "the plug-in %.140s has SHA-256 %s, but the campaign's has %s: build it "
                          "from the same source by the same compiler, or copy the file",
                          path, self->sha256, sha256);
-    if (!wm_plugin_is (real))
+    if (!is_object (real))
         return wm_fault (error, WM_EBATCH, "%.300s is no shared object: not a plug-in", path);
     void *object = dlopen (real, RTLD_NOW | RTLD_LOCAL);
     if (!object)

@@ -31,7 +31,8 @@ typedef struct {
     locale_t locale;
 } wm_plugin_guard_t;
 
-/* Returns whether the file is a shared object by its first bytes.  */
+/* Returns whether --model names a plug-in: by its name, .so, then by its first bytes. A model of
+   another name is not opened for this.  */
 bool wm_plugin_is (const char *path);
 
 /* Computes the identity of the model that a plug-in and the file that it takes (NULL: none) are:

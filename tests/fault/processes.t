@@ -230,6 +230,9 @@ part () # failpoint, pattern, command...
 parts () { tried+=" $1"; ok "$1 is killed as it begins: ${*:3:2} ends with what to do" part "$@"; } # as part
 parts wm-apart 'the process that read the files was ended by signal 9' "$bin/wiremill" compare "$work/whole/one.scores.h5" "$work/parts/one.scores.h5" --page "$work/page.html"
 parts sample 'ended by signal 9 .*type the same command again' "$bin/wiremill" verify --sample 20 "$work/whole"
+cc -fPIC -shared -o "$work/hits.so" ops/lib/examples/engine_hits.c -I gpuworker || bail "no plug-in"
+parts wm-plugin 'was killed while it described itself' "$bin/wiremill" import "$work/hits.so" -o "$work/hits.wmm"
+ok "... and so does plugin check" part wm-plugin 'crashes by signal 9' "$bin/wiremill" plugin check "$work/hits.so"
 lacks () # a page that lacks a part has why there, and is still a page
 {
     rm -f "$work/died"
