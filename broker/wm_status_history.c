@@ -2,10 +2,7 @@
 
    Rows are printed as text, not built as objects: a week has ten thousand of them. A page of rows
    has the marks between them, too: those of its time, by the last of a burst, so that whoever asks
-   on from some time learns of a burst that goes on.
-
-   A page of them begins at a second, below bit SECOND_BITS of its number. Above are the marks of
-   that second that earlier pages have: a second may have more marks than a page.  */
+   on from some time learns of a burst that goes on.  */
 #include "broker/wm_status.h"
 
 #include "schema/base/wm_log.h"
@@ -17,7 +14,6 @@
 #include <string.h>
 
 #define ROW_BYTES_MAX 2048 /* of one, as printed */
-#define SECOND_BITS 40
 
 typedef struct {
     FILE *out;
@@ -84,7 +80,7 @@ static uint64_t page_of_mark (const page_t *self)
     uint64_t n_before = 0;
     while (n_before < self->i_mark && self->mark[self->i_mark - n_before - 1]->to_s == to_s)
         n_before++;
-    return (uint64_t) to_s | n_before << SECOND_BITS;
+    return (uint64_t) to_s | n_before << WM_HISTORY_SECOND_BITS;
 }
 
 /* Prints the marks before a time; false: the page is full.  */
@@ -188,7 +184,7 @@ char *wm_status_history (wm_ledger_t *ledger, bool is_of_workers, uint64_t epoch
     size_t bytes, marks_bytes;
     wm_error_t error;
     page_t page = { .out = open_memstream (&text, &bytes), .epoch = epoch };
-    const int64_t from_s = (int64_t) (from & ((1ull << SECOND_BITS) - 1));
+    const int64_t from_s = (int64_t) wm_history_second (from);
     page.marks = is_of_workers ? NULL : open_memstream (&marks, &marks_bytes);
     if (!page.out || (!page.marks && !is_of_workers))
         return end_page (&page, &text, &marks, false);
@@ -196,7 +192,7 @@ char *wm_status_history (wm_ledger_t *ledger, bool is_of_workers, uint64_t epoch
         fprintf (page.out, "{\"schema\":\"wiremill-workers-1\",\"dropped\":%" PRIu64,
                  wm_ledger_spans_dropped (ledger));
     else {
-        find_marks (&page, ledger, from_s, from >> SECOND_BITS);
+        find_marks (&page, ledger, from_s, from >> WM_HISTORY_SECOND_BITS);
         fputs ("{\"schema\":\"wiremill-history-1\",\"columns\":[", page.out);
         print_columns (page.out);
         fputc (']', page.out);

@@ -130,14 +130,14 @@ static int find_targets (top_t *self, const wm_args_t *args)
 
 /* ---- one screen for scripts ------------------------------------------------------------------ */
 
-static void take_pages (wm_client_t *client, wm_history_query_t *past, uint64_t from_s)
+static void take_pages (wm_client_t *client, wm_history_query_t *past, uint64_t from)
 {
     wm_error_t error;
-    while (from_s > 0) {
-        json_t *page = wm_ask_history_page (client, false, from_s, &error);
+    while (from) {
+        json_t *page = wm_ask_history_page (client, false, from, &error);
         if (page)
-            wm_history_query_take (past, page, (double) from_s);
-        from_s = page ? wm_ask_next (page, from_s) : 0;
+            wm_history_query_take (past, page, (double) wm_history_second (from));
+        from = page ? wm_ask_history_next (page, from) : 0;
         json_decref (page);
     }
 }

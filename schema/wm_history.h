@@ -134,4 +134,19 @@ typedef struct {
     char text[160]; /* of the first: who, why; "" */
 } wm_mark_t;
 
+/* Where a page of the history begins: a second, below this bit; above, how many marks of that
+   second are on the pages before, since a second may have more marks than a page.  */
+#define WM_HISTORY_SECOND_BITS 40
+static inline uint64_t wm_history_second (uint64_t page)
+{
+    return page & ((1ull << WM_HISTORY_SECOND_BITS) - 1);
+}
+
+/* Whether page `next` comes behind this one.  */
+static inline bool wm_history_goes_on (uint64_t page, uint64_t next)
+{
+    const uint64_t at = wm_history_second (page), then = wm_history_second (next);
+    return then != at ? then > at : next > page;
+}
+
 #endif

@@ -100,6 +100,9 @@ int wm_ask_copy (const char *verb, const char *endpoint, const char *campaign, b
    not go on.  */
 uint64_t wm_ask_next (const json_t *page, uint64_t from);
 
+/* The same of a page of the history: wm_history_second is when it begins.  */
+uint64_t wm_ask_history_next (const json_t *page, uint64_t from);
+
 /* The page of the history, or of its workers (is_of_workers), that begins at `from`, on an open
    operator session. NULL: *error explains.  */
 json_t *wm_ask_history_page (wm_client_t *client, bool is_of_workers, uint64_t from,

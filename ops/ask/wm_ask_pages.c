@@ -2,6 +2,7 @@
    history. With no broker running wiremill-broker prints the same pages, one a line.  */
 #include "ops/ask/wm_ask.h"
 #include "ops/process/wm_spawn.h"
+#include "schema/wm_history.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -126,6 +127,12 @@ uint64_t wm_ask_next (const json_t *page, uint64_t from)
     return next > 0 && (uint64_t) next > from ? (uint64_t) next : 0;
 }
 
+uint64_t wm_ask_history_next (const json_t *page, uint64_t from)
+{
+    const int64_t next = wm_ask_int (page, "next");
+    return next > 0 && wm_history_goes_on (from, (uint64_t) next) ? (uint64_t) next : 0;
+}
+
 static wm_fault_t ask_files (void *argument, wm_client_t *client, wm_error_t *error)
 {
     const files_t *self = argument;
@@ -197,7 +204,7 @@ static wm_fault_t ask_history (void *argument, wm_client_t *client, wm_error_t *
             if (!page)
                 return error->fault;
             take_history (argument, page);
-            next = wm_ask_next (page, from);
+            next = i ? wm_ask_next (page, from) : wm_ask_history_next (page, from);
             json_decref (page);
         }
     return WM_OK;

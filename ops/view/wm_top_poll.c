@@ -117,20 +117,20 @@ static void ask_past (wm_top_poll_t *self)
         forget_graph (self);
         self->past_all_ms = now_ms;
     }
-    double from_s =
-        fmax (wm_history_query_next (&self->past), self->past_s > 0 ? now_s - self->past_s : 0);
+    uint64_t from = (uint64_t) fmax (wm_history_query_next (&self->past),
+                                     self->past_s > 0 ? now_s - self->past_s : 0);
     self->past_ms = now_ms;
     for (bool goes_on = true; goes_on;) {
-        json_t *page = wm_ask_history_page (self->client, false, (uint64_t) from_s, &error);
+        json_t *page = wm_ask_history_page (self->client, false, from, &error);
         if (page)
-            take_past (self, page, from_s, now_s);
+            take_past (self, page, (double) wm_history_second (from), now_s);
         else if (wm_client_is_open (self->client)) {
             self->owed++;
             self->past_ms = 0; /* asked again as soon as the late answer is there */
         } else
             self->is_past_refused = true;
-        from_s = page ? (double) wm_ask_next (page, (uint64_t) from_s) : 0;
-        goes_on = from_s > 0 && !is_over (self);
+        from = page ? wm_ask_history_next (page, from) : 0;
+        goes_on = from && !is_over (self);
         json_decref (page);
     }
 }

@@ -80,7 +80,8 @@ void wm_process_name (const char *name)
 
 void wm_process_keep_memory (void)
 {
-    mallopt (M_MMAP_THRESHOLD, 128 << 20);
+    if (!mallopt (M_MMAP_THRESHOLD, 128 << 20))
+        mallopt (M_MMAP_THRESHOLD, 32 << 20); /* the most of glibc before 2.35 */
     mallopt (M_TRIM_THRESHOLD, 128 << 20);
 }
 
