@@ -80,13 +80,33 @@ static void leave (const wm_plugin_guard_t *guard)
     fesetenv (&guard->modes);
 }
 
+unsigned wm_plugin_modes (void)
+{
+#if defined __SSE__
+    return __builtin_ia32_stmxcsr () & ~0x3fu; /* without the exceptions that were raised */
+#elif defined __aarch64__
+    unsigned long modes;
+    __asm__ volatile ("mrs %0, fpcr" : "=r"(modes));
+    return (unsigned) modes;
+#else
+    return (unsigned) fegetround ();
+#endif
+}
+
+/* After what no other thread runs beside: the process's locale is C again, too.  */
+static void leave_alone (const wm_plugin_guard_t *guard)
+{
+    leave (guard);
+    setlocale (LC_ALL, "C");
+}
+
 wm_fault_t wm_plugin_open (wm_plugin_t *self, wm_error_t *error)
 {
     char text[WIREMILL_ENGINE_ERROR_BYTES] = "";
     wm_plugin_guard_t guard;
     enter (self, &guard);
     self->engine = self->table->open (&self->config, text);
-    leave (&guard);
+    leave_alone (&guard);
     return self->engine
                ? WM_OK
                : wm_fault (error, WM_EHOST, "the plug-in cannot be opened: %s", tame (text));
@@ -159,7 +179,7 @@ wm_fault_t wm_plugin_describe (wm_plugin_t *self, wiremill_engine_description_t 
     memset (description, 0, sizeof *description);
     enter (self, &guard);
     const int bad = self->table->describe (&self->config, description, text);
-    leave (&guard);
+    leave_alone (&guard);
     if (bad)
         return wm_fault (error, WM_EBATCH, "the plug-in describes nothing (%d): %s", bad,
                          tame (text));
@@ -210,7 +230,9 @@ static bool is_unchanged (const char *path, const struct stat *before)
     struct stat now;
     return stat (path, &now) == 0 && now.st_dev == before->st_dev && now.st_ino == before->st_ino &&
            now.st_size == before->st_size && now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
-           now.st_mtim.tv_nsec == before->st_mtim.tv_nsec;
+           now.st_mtim.tv_nsec == before->st_mtim.tv_nsec &&
+           now.st_ctim.tv_sec == before->st_ctim.tv_sec &&
+           now.st_ctim.tv_nsec == before->st_ctim.tv_nsec;
 }
 
 static wm_fault_t open_object (wm_plugin_t *self, const char *path, const char *sha256,
@@ -218,6 +240,7 @@ static wm_fault_t open_object (wm_plugin_t *self, const char *path, const char *
 {
     char real[PATH_MAX];
     struct stat before;
+    wm_plugin_guard_t guard;
     if (!realpath (path, real) || stat (real, &before))
         return wm_fault (error, WM_EHOST, "the plug-in %.300s cannot be read: %s", path,
                          strerror (errno));
@@ -230,7 +253,11 @@ static wm_fault_t open_object (wm_plugin_t *self, const char *path, const char *
                          path, self->sha256, sha256);
     if (!is_object (real))
         return wm_fault (error, WM_EBATCH, "%.300s is no shared object: not a plug-in", path);
-    void *object = dlopen (real, RTLD_NOW | RTLD_LOCAL);
+    const unsigned modes = wm_plugin_modes ();
+    enter (self, &guard);
+    void *object = dlopen (real, RTLD_NOW | RTLD_LOCAL); /* its constructors run */
+    self->changes_modes = wm_plugin_modes () != modes;
+    leave_alone (&guard);
     if (!object)
         return wm_fault (error, WM_EHOST, "the plug-in cannot be loaded: %.400s", dlerror ());
     if (!is_unchanged (real, &before))
@@ -257,6 +284,7 @@ static void end_with_parent (void)
 {
     if (!wm_process_follow (process, SIGKILL))
         _exit (1);
+    process = getpid (); /* the parent of its own children */
 }
 
 wm_fault_t wm_plugin_load (wm_plugin_t *self, const char *path, const char *sha256,

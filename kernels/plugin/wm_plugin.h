@@ -23,6 +23,7 @@ typedef struct {
     int model; /* a memory file with --model; -1: none */
     void *engine;
     locale_t locale;
+    bool changes_modes; /* when it is loaded */
 } wm_plugin_t;
 
 /* What a plug-in may change in a thread: put back after each call.  */
@@ -63,6 +64,9 @@ wm_fault_t wm_plugin_open (wm_plugin_t *self, wm_error_t *error);
 /* Scores n rows. WM_EHOST: it returned an error.  */
 wm_fault_t wm_plugin_score (const wm_plugin_t *self, uint32_t n, const float *in, float *out,
                             wm_error_t *error);
+
+/* Returns the rounding, and whether denormals are kept, of this thread: bits that are compared.  */
+unsigned wm_plugin_modes (void);
 
 /* Closes the engine. The shared object stays: its threads may outlive it.  */
 void wm_plugin_clear (wm_plugin_t *self);

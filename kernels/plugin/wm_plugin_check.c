@@ -273,7 +273,7 @@ static void try_prints (trial_t *self)
         find (self, WM_PLUGIN_GOOD, "", "nothing is printed to standard output");
 }
 
-/* The locale, the rounding, the folder and the signals: as a text that is compared.  */
+/* The locale, the folder and the signals: as a text that is compared.  */
 static void print_state (char text[4200])
 {
     char folder[4000] = "";
@@ -294,18 +294,19 @@ static void try_state (trial_t *self)
     print_state (before);
     char text[WIREMILL_ENGINE_ERROR_BYTES] = "";
     fegetenv (&modes);
+    const unsigned was = wm_plugin_modes ();
     self->plugin.table->score (self->plugin.engine, ROWS, self->in, self->out, text);
-    const int rounding = fegetround ();
+    const bool changed = wm_plugin_modes () != was || self->plugin.changes_modes;
     fesetenv (&modes);
     print_state (after);
-    if (strcmp (before, after) != 0 || rounding != FE_TONEAREST)
+    if (strcmp (before, after) != 0 || changed)
         find (self, WM_PLUGIN_WARN,
               "leave the locale, signal handlers, the folder and the floating-point mode alone",
               "it changes the process%s: %.100s was %.100s",
-              rounding != FE_TONEAREST ? "'s rounding" : "", after, before);
+              changed ? "'s floating-point mode" : "", after, before);
     else
         find (self, WM_PLUGIN_GOOD, "",
-              "locale, rounding, signal handlers and folder are left alone");
+              "locale, floating-point mode, signal handlers and folder are left alone");
 }
 
 static unsigned count_entries (const char *folder)

@@ -7,7 +7,8 @@
      group index state lie              answers that depend on what they must not depend on
      blind lazy                         answers to NaN that are finite; a value that is not written
      always-crash always-hang always-exit
-     print locale round fork leak chdir harmless for the answers, if wiremill copes with it  */
+     print locale round fork leak chdir denormal
+                                        harmless for the answers, if wiremill copes with it  */
 #include <wiremill_engine.h>
 
 #include <fenv.h>
@@ -91,6 +92,9 @@ static void disturb (void)
         abort ();
     if (is ("round"))
         fesetround (FE_UPWARD);
+    const volatile float tiny = 1e-40f;
+    if (is ("denormal") && tiny * 1 == 0)
+        abort ();
     if (is ("always-crash"))
         raise (SIGSEGV);
     while (is ("always-hang"))
