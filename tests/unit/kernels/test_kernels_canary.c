@@ -4,6 +4,8 @@
 #include "kernels/model/wm_seed.h"
 #include "tests/unit/family_graph.h"
 
+#include <math.h>
+
 enum { HITS = 120, VALUES = H * W, OUTPUTS = 4 };
 #define TOLERANCE 1e-4
 
@@ -82,6 +84,23 @@ static void one_of_each_stretch (void **state)
             sscanf (strstr (error.text, "of hit ") + 7, "%u", &hit);
             assert_in_range (hit, i * each, (i + 1) * each - 1);
         }
+    wm_canary_destroy (&canary);
+}
+
+/* With tolerance 0 nothing but the CPU's bits passes: no NaN and no infinity.  */
+static void the_same_bits (void **state)
+{
+    (void) state;
+    const wm_batch_t all = first_hits (HITS);
+    static const float odd[] = { NAN, INFINITY, -INFINITY };
+    wm_canary_t *canary = wm_canary_new (model, NULL, 0, 1, NULL);
+    assert_non_null (canary);
+    assert_int_equal (check_with (canary, 0, 0, 0, NULL), WM_OK);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        assert_int_equal (check_with (canary, 0, HITS, odd[i], NULL), WM_EHOST);
+    for (uint32_t i = 0; i < HITS; i++) /* a change of the last bit */
+        scores[i * OUTPUTS] = nextafterf (right[i * OUTPUTS], INFINITY);
+    assert_int_equal (wm_canary_check (canary, &all, scores, NULL), WM_EHOST);
     wm_canary_destroy (&canary);
 }
 
@@ -210,7 +229,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (one_of_each_stretch),          cmocka_unit_test (jobs_in_their_share),
         cmocka_unit_test (every_row_is_compared),        cmocka_unit_test (checks_in_their_share),
-        cmocka_unit_test (any_stretch_of_a_large_batch),
+        cmocka_unit_test (any_stretch_of_a_large_batch), cmocka_unit_test (the_same_bits),
     };
     return cmocka_run_group_tests (tests, set_up, tear_down);
 }
