@@ -123,6 +123,10 @@ def same(found, wanted):
 
 
 def values(of):
+    from wiremill._root import _located
+    for where, wanted in ("x.root:ana/hits", ("x.root", "ana/hits")), ("root://host//x.root", ("root://host//x.root", None)), \
+            ("root://host:1094//x.root", ("root://host:1094//x.root", None)), ("root://host:1094//x.root:t", ("root://host:1094//x.root", "t")):
+        assert _located(where) == wanted, _located(where)
     planes, columns = planes_of(f"{of}/gauss.h5")
     same(planes, {(3, 0): U, (3, 1): V, (3, 2): W})
     same({key: columns[f"/hit_table/{key}"] for key in ("event_id", "key", "tpc", "plane", "wire", "time", "charge")},
@@ -160,6 +164,7 @@ def bad(to):
         file["jagged"].extend({"event": n, "plane": n, "wire": awkward.Array([[1, 2], [], [3]]), "time": n.astype(np.float32)})
         file["lists"] = {"event": n, "plane": n, "wire": awkward.Array([[1, 2], [], [3]]), "time": n}
         tree(file, "fixed", event=n, plane=n, wire=np.zeros((3, 2), np.int32), time=n.astype(np.float32))
+        tree(file, "infinite", event=n, plane=n, wire=np.full(3, np.inf, np.float32), time=n.astype(np.float32))
         tree(file, "half", event=n, plane=n, wire=n + np.float32(0.5), time=n.astype(np.float32))
     with uproot.recreate(f"{to}/planes.root") as file:
         file["hu_zero"] = th2("h", np.zeros((4, 5), np.float32), (-0.5, 1), (0, 1))
@@ -168,6 +173,12 @@ def bad(to):
         file["hu_below"] = th2("h", np.ones((4, 5), np.float32), (-0.5, 1), (-3, 1))
         for name in "uv":
             file[f"h{name}_twice"] = th2("h", np.ones((4, 5), np.float32), (-0.5, 1), (0, 1))
+    for opened in uproot.recreate, uproot.update:        # as MagnifySink's UPDATE: a cycle an event
+        with opened(f"{to}/cycles.root") as file:
+            file["hu_gauss"] = th2("h", np.ones((4, 5), np.float32), (-0.5, 1), (0, 1))
+    for name, first, last in ("few", 0, 100), ("other", 100, 140):
+        with open(f"{to}/{name}.csv", "w", newline="") as file:
+            csv.writer(file).writerows([("channel", "cryostat", "tpc", "plane", "wire"), *((k, 0, 0, 0, k) for k in range(first, last))])
     # A branch with fewer entries than its tree: the count of entries of one branch, in the bytes of a file.
     with uproot.recreate(f"{to}/whole.root", compression=None) as file:
         tree(file, "t", **{name: np.arange(77777 % 1237, dtype=np.int32) for name in ("event", "plane", "wire", "time")})

@@ -58,11 +58,30 @@ refuses "a list an entry of an RNTuple" 5 'bad.root: wire of the tree lists is j
 refuses "two numbers an entry" 5 'bad.root: wire of the tree fixed is int32_t\[2\]; one number an entry' --hits bad.root:fixed
 refuses "a branch of another length" 5 'short.root: wire of the tree t has 5 entries, the tree has 1083' --hits short.root:t
 refuses "a wire between wires" 5 'bad.root: wire: entry 0 is 0.5; a whole number' --hits bad.root:half
+refuses "an infinite wire" 5 'bad.root: wire: entry 0 is inf; a whole number' --hits bad.root:infinite
 refuses "no such branch" 5 'two.root: the tree a has no branch when; it has channel, charge, event' --hits two.root:a --column time=when
 refuses "a column without a branch" 5 'two.root: the tree a has no branch time; .*--column time=BRANCH' --hits two.root:a
 refuses "channels without a map" 5 'hits by channel need a map' --hits two.root:a --column time=peak
 refuses "a channel that the map lacks" 5 'the channel 41 of 3 hits is not in the map' --hits two.root:a --column time=peak \
-    --planes wires.root --plane tpc/first=0:0 --event 0:0:7
+    --planes two.root --plane hu_gauss=0:0 --event 0:0:7
+wires=(--planes wires.root --plane tpc/first=0:0 --axis wire --event 0:0:7)
+refuses "made channels and a map" 5 'with --axis wire the file.s channels are made up, so --channels cannot' "${wires[@]}" --channels few.csv
+refuses "made channels and hits by channel" 5 'hits by channel need planes whose x counts channels; ' "${wires[@]}" --hits two.root:a \
+    --column time=peak
+refuses "a charge that the map lacks" 5 'two.root: hu_gauss has charge on [1-9][0-9]* channels that are not in the map, 0 first$' \
+    --planes two.root --tag gauss --channels other.csv
+refuses "a plane of the map's other planes" 5 'two.root: hv_gauss is read as plane 1, but the map has its channel 40 in plane 0; --plane' \
+    --planes two.root --tag gauss --channels few.csv
+refuses "a TPC of the map's other TPCs" 5 'two.root: hu_gauss is read as tpc 7, but the map has its channel 0 in tpc 0; --plane' \
+    --planes two.root --plane hu_gauss=7:0 --channels few.csv
+for name in key event_id; do
+    refuses "a column that convert makes, $name" 5 "--column $name: the file makes this column itself; name " --hits two.root:a \
+        --column time=peak --column $name=peak
+done
+ok "a column named as an argument" small --planes two.root --tag gauss --hits two.root:a --column run=1 --column subrun=2 \
+    --column time=peak --column table=charge --column self=charge --output named.h5
+refuses "two events in one file" 5 'cycles.root: hu_gauss is there 2 times: several events were written into one file; ' \
+    --planes cycles.root --tag gauss --event 1:1:1
 refuses "events of other numbers" 5 'two.root:a: no hit is of an event .* 0:0:7 and planes 1:2:7; --column run=NUMBER' --hits two.root:a \
     --column time=peak --planes two.root --tag gauss
 refuses "several tags" 5 'two.root has several tags: gauss, raw; choose one: --tag' --planes two.root
@@ -71,7 +90,7 @@ refuses "no such histogram" 5 'two.root has no TH2 named hz; it has hu_gauss, ' 
 refuses "names of another kind" 5 'wires.root has no histograms named hu_TAG.*--plane NAME=TPC:PLANE.*tpc/collection' --planes wires.root \
     --event 1:1:1
 refuses "no event" 5 'wires.root has no tree Trun, .*--event RUN:SUBRUN:EVENT' --planes wires.root
-refuses "one event in two files" 5 'two.root has the event 1:2:7, as two.root has' --planes two.root two.root --tag gauss
+refuses "one event in two files" 5 'two.root has the event 1:2:7, as two.root has; a file holds a whole event: write all anodes' --planes two.root two.root --tag gauss
 refuses "raw ADC" 5 'two.root: the channels of hu_raw lie around 900, not 0: --pedestal median' --planes two.root --tag raw
 refuses "nothing but zeros" 5 'planes.root: hu_zero hold nothing but zeros' --planes planes.root --tag zero --event 1:1:1
 refuses "two channels a bin" 5 'planes.root: hu_wide: a bin of its channels holds 2' --planes planes.root --tag wide --event 1:1:1

@@ -32,7 +32,7 @@ class _Tables:
     def __init__(self, file: Any) -> None:
         self.file = file
 
-    def add(self, table: str, **columns: Any) -> None:
+    def add(self, table: str, /, **columns: Any) -> None:
         for name, values in columns.items():
             values = np.asarray(values)
             place = f"{table}/{name}"
@@ -104,6 +104,19 @@ def _regions(adc: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.in
     return row, begin, length, adc[inside]
 
 
+def _check_map(path: str, plane: _root.Plane, written: NDArray[np.int64], channels: dict[str, NDArray[np.int64]], tpc: bool) -> None:
+    """Refuses a plane whose channels with charge are not in the map, or there are of another plane (or TPC) alone."""
+    lacks = written[~np.isin(written, channels["channel"])]
+    if len(lacks):
+        raise ValueError(f"{path}: {plane.name} has charge on {len(lacks)} channels that are not in the map, {lacks[0]} first")
+    for name, wanted in (("plane", plane.plane), ("tpc", plane.tpc))[:2 if tpc else 1]:
+        others = written[~np.isin(written, channels["channel"][channels[name] == wanted])]
+        if len(others):
+            has = channels[name][channels["channel"] == others[0]][0]
+            raise ValueError(f"{path}: {plane.name} is read as {name} {wanted}, but the map has its channel {others[0]} in {name} {has}; "
+                             f"--plane NAME=TPC:PLANE gives it others")
+
+
 def _write_planes(tables: _Tables, path: str, options: Mapping[str, Any], channels: Optional[dict[str, NDArray[np.int64]]],
                   facts: Mapping[str, Optional[float]]) -> tuple[_root.Event, int, dict[str, NDArray[np.int64]]]:
     """Adds the event of one file. Returns the event, how many planes it has, and the map of its channels."""
@@ -118,15 +131,13 @@ def _write_planes(tables: _Tables, path: str, options: Mapping[str, Any], channe
     n_tick, n_sample = max(plane.tick + plane.adc.shape[1] for plane in planes), 0
     for plane, start in zip(planes, first):
         row, begin, length, adc = _regions(_pedestal_taken(path, plane, options["pedestal"]))
-        known = np.isin(start + row, used["channel"])
-        adc, row, begin, length = adc[np.repeat(known, length)], row[known], begin[known], length[known]
+        _check_map(path, plane, np.unique(start + row), used, bool(options["planes"]))
         n_sample += len(adc)
         tables.add("roi_table", event_id=np.tile(np.array(event, np.int64), (len(row), 1)), channel=start + row, tick=plane.tick + begin,
                    n=length)
         tables.add("roi_value", adc=adc)
     if not n_sample:
-        raise ValueError(f"{path}: {', '.join(name for name, _, _ in names)} hold nothing but zeros"
-                         + (" on channels of the map" if channels else ""))
+        raise ValueError(f"{path}: {', '.join(name for name, _, _ in names)} hold nothing but zeros")
     places = np.unique(np.stack([used[name] for name in _MAP[1:4]], axis=1), axis=0)
     n_wire = [int(used["wire"][(np.stack([used[name] for name in _MAP[1:4]], axis=1) == place).all(axis=1)].max()) + 1 for place in places]
     tables.add("event_table", event_id=[event], n_tick=[n_tick], **{key: [value] for key, value in facts.items() if value is not None})
@@ -233,6 +244,8 @@ def convert(output: Path, *, planes: Union[None, Path, Sequence[Path]] = None, h
     if isinstance(pedestal, str) and pedestal not in ("check", "none", "median"):
         raise ValueError(f"pedestal is {pedestal!r}; it is \"check\", \"none\", \"median\" or a number")
     files = [] if planes is None else [planes] if isinstance(planes, (str, os.PathLike)) else list(planes)
+    if files and axis == "wire" and channels is not None:
+        raise ValueError("with --axis wire the file's channels are made up, so --channels cannot name them: leave one of both out")
     if event is not None and len(files) > 1:
         raise ValueError(f"there are {len(files)} files of planes, and one event: each needs a tree Trun")
     if os.path.exists(to) and not force:
@@ -262,7 +275,8 @@ def _write(tables: _Tables, files: list[str], options: Mapping[str, Any], channe
     for path in files:
         event, count, found = _write_planes(tables, path, options, channels, facts)
         if event in events:
-            raise ValueError(f"{path} has the event {':'.join(map(str, event))}, as {files[events.index(event)]} has")
+            raise ValueError(f"{path} has the event {':'.join(map(str, event))}, as {files[events.index(event)]} has; a file holds "
+                             f"a whole event: write all anodes into one file (root_file_mode UPDATE), with tags such as raw0")
         if events and used is not None and any(not np.array_equal(used[name], found[name]) for name in _MAP):
             raise ValueError(f"{path} has other channels than {files[0]}; give a map of all: --channels MAP.csv")
         events.append(event)
@@ -273,6 +287,9 @@ def _write(tables: _Tables, files: list[str], options: Mapping[str, Any], channe
     n_event = len(events)
     if hits is not None and where is not None:
         if "channel" in hits:
+            if files and options["axis"] == "wire":
+                raise ValueError("hits by channel need planes whose x counts channels; with --axis wire name the branches of tpc, plane "
+                                 "and wire")
             _wires_of(hits, used)
         of_hits = _write_hits(tables, where, hits, events)
         n_event = n_event or of_hits

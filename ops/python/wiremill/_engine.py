@@ -156,8 +156,8 @@ def _serve() -> None:
                     opened = _found()
                     opened.open(sys.argv[1])
                 n_value = sum(int(np.prod(shape, dtype=int)) for shape in opened.shapes[0].values())
-                data = requests.read(n * n_value * 4 if kind == _SCORE else 0)
-                if kind == _SCORE and len(data) != n * n_value * 4:
+                data = bytearray(n * n_value * 4 if kind == _SCORE else 0)   # which the engine may write
+                if requests.readinto(data) != len(data):
                     return
                 answer = opened.describe() if kind == _DESCRIBE else opened.score(np.frombuffer(data, np.float32).reshape(n, n_value)).tobytes()
                 bad = 0

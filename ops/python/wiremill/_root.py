@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
@@ -67,8 +68,17 @@ def named_planes(path: str, file: Any, tag: Optional[str], planes: Mapping[str, 
     for name in planes:
         if name not in classes:
             raise ValueError(f"{path} has no TH2 named {name}; it has {_listed(classes)}")
-    if planes:
-        return [(name, *place) for name, place in planes.items()]
+    chosen = [(name, *place) for name, place in planes.items()] or _tagged(path, classes, tag, tpc)
+    times = Counter(re.sub(r";\d+(?=/|$)", "", key) for key in file.keys(recursive=True, cycle=True))
+    for name, _, _ in chosen:
+        if times[name] > 1:
+            raise ValueError(f"{path}: {name} is there {times[name]} times: several events were written into one file; write one file an "
+                             f"event (root_file_mode RECREATE)")
+    return chosen
+
+
+def _tagged(path: str, classes: Mapping[str, str], tag: Optional[str], tpc: int) -> list[tuple[str, int, int]]:
+    """hu_TAG, hv_TAG and hw_TAG."""
     found = {name: match for name in classes if (match := _MAGNIFY.fullmatch(name))}
     tags = {match[2] for match in found.values()}
     if tag is None and len(tags) == 1:
@@ -143,7 +153,8 @@ def _branch(path: str, tree: Any, name: str, branch: str) -> NDArray[Any]:
 
 
 def _integers(path: str, branch: str, values: NDArray[Any]) -> NDArray[np.int64]:
-    wrong = values != np.floor(values) if values.dtype.kind == "f" else values > np.uint64(2**63 - 1) if values.dtype == np.uint64 else None
+    wrong = ~(np.abs(values) < 2.0**63) | (values != np.floor(values)) if values.dtype.kind == "f" else \
+        values > np.uint64(2**63 - 1) if values.dtype == np.uint64 else None
     if wrong is not None and wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         raise ValueError(f"{path}: {branch}: entry {i} is {values[i]}; a whole number is needed")
@@ -153,11 +164,15 @@ def _integers(path: str, branch: str, values: NDArray[Any]) -> NDArray[np.int64]
 def _located(where: str) -> tuple[str, Optional[str]]:
     """FILE or FILE:TREE."""
     path, colon, tree = where.rpartition(":")
-    return (where, None) if not colon or os.path.exists(where) or tree.startswith("//") else (path, tree)
+    port = re.match(r"\d+/", tree) and re.fullmatch(r"\w+://[^/]*", path)   # root://host:1094//FILE
+    return (where, None) if not colon or os.path.exists(where) or tree.startswith("//") or port else (path, tree)
 
 
 def read_hits(where: str, columns: Mapping[str, Union[str, int]]) -> dict[str, NDArray[Any]]:
     """The columns of a flat tree, FILE:TREE, by the names that wiremill has for them."""
+    for key, others in ("key", "name the branch of hit_id"), ("event_id", "name those of run, subrun and event"):
+        if key in columns:
+            raise ValueError(f"--column {key}: the file makes this column itself; {others}")
     path, name = _located(where)
     with opened(path) as file:
         trees = [key for key, kind in file.classnames(recursive=True, cycle=False).items() if kind in _TREES]
