@@ -64,10 +64,15 @@ void wm_words_print (FILE *out, const char *format, ...)
     va_start (args, format);
     const int n = memory ? vasprintf (&text, format, args) : -1;
     va_end (args);
-    if (n >= 0)
+    if (n >= 0) {
         wm_words_wrap (memory, text, fd >= 0 && isatty (fd) ? wm_words_width (fd) : n + 1);
-    if (n >= 0)
         free (text);
+    } else { /* no memory: as it is */
+        va_start (args, format);
+        vfprintf (out, format, args);
+        va_end (args);
+        fputc ('\n', out);
+    }
     if (memory)
         fclose (memory);
     fwrite (lines, 1, bytes, out); /* at once: others write to a terminal, too */
