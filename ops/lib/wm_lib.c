@@ -28,6 +28,7 @@
 
 #define THREADS_MAX 256
 #define LABEL_BYTES 32
+#define NO_PLUGIN "plug-ins need a worker: use wiremill run"
 
 struct wiremill_t {
     wm_model_t *model;
@@ -136,6 +137,8 @@ static wm_fault_t open_model (wiremill_t *self, const char *path, const wiremill
     if (!self->model)
         return error->fault;
     const wm_port_t *port;
+    if (wm_model_plugin (self->model))
+        return wm_fault (error, WM_EUSAGE, "%.300s: " NO_PLUGIN, path);
     if (wm_model_is_ragged (self->model, &port))
         return wm_fault (error, WM_EUSAGE,
                          "%.300s: '%.128s' has a free dimension: libwiremill takes patches of one "
@@ -234,6 +237,8 @@ static wm_fault_t take_options (const wiremill_options_t *given, wiremill_option
         return wm_fault (error, WM_EUSAGE,
                          "no precision is called '%.64s': there are fp32, split and fast",
                          options->precision);
+    if (options->engine && wm_device_is_plugin (options->engine))
+        return wm_fault (error, WM_EUSAGE, "%.300s: " NO_PLUGIN, options->engine);
     char names[160];
     wm_device_engine_names (names);
     if (options->engine && strcmp (options->engine, "auto") != 0 &&

@@ -95,6 +95,12 @@ ok "a .wmm that ends early" short wmm
 ok "an .onnx that ends early" short onnx
 silent () { calls quiet "$model.onnx" >"$work/printed" 2>&1 && [ ! -s "$work/printed" ] || { cat "$work/printed"; return 1; }; }
 ok "the caller's rounding mode changes no bits, and stays" calls rounding "$model.wmm"
+plugged () # its code would run in the caller's process
+{
+    cc -fPIC -shared -Igpuworker -o "$work/hits.so" ops/lib/examples/engine_hits.c && "$bin/wiremill" import "$work/hits.so" -o "$work/hits.wmm" &&
+        exits 1 keep calls facts "$work/hits.wmm" && says 'plug-ins need a worker: use wiremill run'
+}
+ok "a plug-in is refused" plugged
 pipe () { mkfifo "$work/pipe.onnx" && exits 1 keep calls facts "$work/pipe.onnx" && says "$work/pipe.onnx"; }
 ok "a FIFO is no model" pipe
 ok "it prints nothing, and leaves signals, threads and files as they were" silent
