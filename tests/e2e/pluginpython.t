@@ -60,6 +60,14 @@ refuses () # pattern, lines of an engine
 ok "no engine in the file" refuses 'the file has 0 engines; it must have one function' ''
 ok "an engine that cannot work here" refuses 'no such table here' 'sys.exit ("no such table here")'
 ok "an import that is not there" refuses 'ModuleNotFoundError: .*nowhere' 'import nowhere'
+inplace ()
+{
+    printf '%s\n' 'import wiremill' '@wiremill.engine(inputs={"waveform": (64,)}, outputs={"peak": (), "sum": ()})' 'def f(x):' \
+        '    answer = x.max(), x.sum()' '    x -= x.mean()' '    return answer' >"$work/inplace.py"
+    plugin plugin "$work/inplace.py" >&2 && run inplace --engine "$work/inplace.so" --input "$work/waveforms.npy" &&
+        check check "$work/inplace/waveforms.scores.h5" "$work/waveforms.npy"
+}
+ok "an engine may change its input" inplace
 ok "an output of another shape" refuses 'the output y is \(64,\); it must be \(\)' '@wiremill.engine(inputs={"x": (64,)}, outputs={"y": ()})' 'def f(x):' '    return x'
 ok "a batch whose rows depend on each other" refuses 'breaks its contract|has other scores in another group' \
     '@wiremill.engine(inputs={"x": (64,)}, outputs={"y": ()}, batch=True)' 'def f(x):' '    return x.sum(axis=1) + len(x)'
@@ -93,13 +101,40 @@ scores () # name, threads
 ok "a U-Net's planes have the bits that torch gives" scores net 1
 ok "a network of two outputs, in two processes" scores pair 2
 torches () { pgrep -f "^$torch $engine /proc/" | while read -r pid; do [ "$(cat "/proc/$(ps -o ppid= -p "$pid" | tr -d ' ')/comm")" = wm-plugin ] || echo "$pid"; done; }
-killed () # torch dies in the middle of a campaign
+printf '#!%s\n' "$torch" >"$work/deadly" && cat >>"$work/deadly" <<'END' && chmod +x "$work/deadly"
+import os
+import runpy
+import signal
+import sys
+import torch
+
+once, load = os.path.join(os.path.dirname(os.path.abspath(__file__)), "once"), torch.jit.load
+
+
+class Deadly:
+    def __init__(self, net):
+        self.net, self.rows = net, 0
+
+    def eval(self):
+        self.net.eval()
+
+    def __call__(self, row):
+        self.rows += 1
+        if self.rows == 2000 and os.path.exists(once):
+            os.remove(once)
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return self.net(row)
+
+
+torch.jit.load = lambda *given, **named: Deadly(load(*given, **named))
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+END
+killed () # torch dies once, at its 2,000th row of 6,000
 {
-    "$bin/wiremill" run --output "$work/many" --engine "$engine" --model "$work/net.pt" --input "$work/many.npy" --batch-hits 40 \
-        --workers 1 --threads 1 >"$work/said" 2>&1 &
-    local running=$!
-    until_true 200 eval '"$bin/wiremill" status "$work/many" 2>/dev/null | grep -qE "^hits.* [1-9][0-9,]* scored"' &&
-        kill -SEGV "$(torches | head -1)" && wait $running && cat "$work"/many.wiremill/log/worker-*.log >"$work/said" &&
+    touch "$work/once"
+    WIREMILL_PYTHON=$work/deadly run many --engine "$engine" --model "$work/net.pt" --input "$work/many.npy" --batch-hits 40 \
+        --workers 1 --threads 1 && [ ! -e "$work/once" ] && cat "$work"/many.wiremill/log/worker-*.log >"$work/said" &&
         says 'Python was ended by signal 11' && check same "$work/many/many.scores.h5" "$work/many-wanted.npy"
 }
 ok "a Python with torch is killed: its batch is scored again" killed
