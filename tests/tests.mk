@@ -142,7 +142,8 @@ check: tested deps-farm deps-root
 	+@WM_BUILD=$(B) tests/proof.sh test
 proof-again: export FORGET := 1
 proof-again: proof ## make proof with all its parts, whatever is green
-proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants deps-opencl deps-torch all $(NEEDED) deps-farm deps-root
+proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants deps-opencl deps-torch all $(NEEDED) deps-farm \
+    deps-root
 proof: ## every promise tried at length (hours; JOBS=n); goes on where it was stopped; ends with a table
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
