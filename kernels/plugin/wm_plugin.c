@@ -3,11 +3,13 @@
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_text.h"
+#include "schema/wm_limits.h"
 
 #include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,9 +17,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SYMBOL "wiremill_engine"
+#define GRACE_S 5u  /* after its alarm */
+#define LOOK_MS 100 /* whether the process is there */
 
 static_assert (WIREMILL_ENGINE_TENSORS_MAX == WM_MODEL_PORTS_MAX &&
                    WIREMILL_ENGINE_DIMS_MAX == WM_MODEL_DIMS_MAX,
@@ -299,6 +304,36 @@ wm_fault_t wm_plugin_load (wm_plugin_t *self, const char *path, const char *sha2
     process = getpid ();
     wm_fault_t fault = open_object (self, path, sha256, error);
     return fault ? fault : lend_model (self, data, bytes, error);
+}
+
+/* ---- a process of its own -------------------------------------------------------------------- */
+
+bool wm_plugin_hear (int end, pid_t pid, unsigned patience_s, void *answer, size_t bytes,
+                     int *status)
+{
+    const int64_t until = wm_now_ms () + 1000 * (int64_t) (patience_s + GRACE_S);
+    struct pollfd from = { .fd = end, .events = POLLIN };
+    bool ended = false, late = false;
+    int ready = 0;
+    /* What the plug-in starts may keep the pipe open, so that no end of it shows.  */
+    while (!ended && !late && (ready = poll (&from, 1, LOOK_MS)) <= 0) {
+        ended = waitpid (pid, status, WNOHANG) == pid;
+        late = wm_now_ms () >= until;
+    }
+    ready = ready > 0 ? ready : poll (&from, 1, 0); /* what it wrote before its end */
+    const bool told =
+        ready > 0 && TEMP_FAILURE_RETRY (read (end, answer, bytes)) == (ssize_t) bytes;
+    while (!ended && !told && !late && waitpid (pid, status, WNOHANG) == 0) {
+        late = wm_now_ms () >= until;
+        poll (NULL, 0, 1); /* it has closed the pipe: most often, it ends */
+    }
+    if (!ended && (told || late)) {
+        kill (pid, SIGKILL);
+        TEMP_FAILURE_RETRY (waitpid (pid, status, 0));
+    }
+    if (late)
+        *status = SIGALRM;
+    return told;
 }
 
 void wm_plugin_clear (wm_plugin_t *self)

@@ -15,6 +15,7 @@
 
 #include <fenv.h>
 #include <locale.h>
+#include <sys/types.h>
 
 typedef struct {
     const wiremill_engine_t *table;
@@ -67,6 +68,12 @@ wm_fault_t wm_plugin_score (const wm_plugin_t *self, uint32_t n, const float *in
 
 /* Returns the rounding, and whether denormals are kept, of this thread: bits that are compared.  */
 unsigned wm_plugin_modes (void);
+
+/* Reads the answer, of at most PIPE_BUF bytes, of the process that runs a plug-in, and ends it: one
+   that stops, or blocks its alarm of patience_s, is killed. false: *status has how it ended,
+   as by SIGALRM if it was late.  */
+bool wm_plugin_hear (int end, pid_t pid, unsigned patience_s, void *answer, size_t bytes,
+                     int *status);
 
 /* Closes the engine. The shared object stays: its threads may outlive it.  */
 void wm_plugin_clear (wm_plugin_t *self);

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -522,18 +523,15 @@ static bool run_apart (const check_t *check, const probe_t *probe, wm_plugin_fin
     const pid_t parent = getpid ();
     *finding = (wm_plugin_finding_t){ .what = probe->what, .verdict = WM_PLUGIN_FAIL };
     snprintf (finding->seen, sizeof finding->seen, "no process to try it in");
-    if (pipe (ends))
+    if (pipe2 (ends, O_CLOEXEC))
         return false;
     fflush (NULL);
     const pid_t pid = fork ();
     if (pid == 0)
         be_apart (check, probe, ends[1], parent);
     close (ends[1]);
-    while (pid > 0 && waitpid (pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    /* After its end: a child of the plug-in may keep the pipe open.  */
-    const bool told = pid > 0 && WIFEXITED (status) && WEXITSTATUS (status) == 0 &&
-                      read (ends[0], &answer, sizeof answer) == (ssize_t) sizeof answer;
+    const bool told = pid > 0 && wm_plugin_hear (ends[0], pid, check->patience_s, &answer,
+                                                 sizeof answer, &status);
     close (ends[0]);
     if (pid > 0 && !told)
         return explain (finding, check->patience_s, status);

@@ -60,18 +60,29 @@ static void engine_close (void *engine)
     free (self);
 }
 
-/* Whether the plug-in describes the tensors that the model has.  */
-static bool is_as_described (const wm_model_t *model, const wiremill_engine_description_t *about,
-                             const wm_port_t *input, const wm_port_t *output)
+/* The plug-in must be the version, with the tensors, that the model was made of.  */
+static wm_fault_t check_description (const wm_model_t *model,
+                                     const wiremill_engine_description_t *about,
+                                     const wm_port_t *input, const wm_port_t *output,
+                                     wm_error_t *error)
 {
+    const wm_model_plugin_t *begun = wm_model_plugin (model);
+    if (strcmp (about->name, begun->name) != 0 || strcmp (about->version, begun->version) != 0)
+        return wm_fault (error, WM_EHOST,
+                         "the plug-in is %s %s here, but the campaign was begun with %s %s: give "
+                         "all workers the same",
+                         about->name, about->version, begun->name, begun->version);
     bool same = about->n_input == wm_model_n_input (model) &&
                 about->n_output == wm_model_n_output_port (model) &&
-                about->flags == wm_model_plugin (model)->flags;
+                about->flags == begun->flags;
     for (uint32_t i = 0; i < about->n_input && same; i++)
         same = !memcmp (&input[i], wm_model_input (model, i), sizeof *input);
     for (uint32_t i = 0; i < about->n_output && same; i++)
         same = !memcmp (&output[i], wm_model_output (model, i), sizeof *output);
-    return same;
+    return same ? WM_OK
+                : wm_fault (error, WM_EHOST,
+                            "the plug-in describes other inputs, outputs or flags here than where "
+                            "the campaign was begun");
 }
 
 static wm_fault_t open_plugin (engine_t *self, const char *path, uint32_t threads,
@@ -85,10 +96,8 @@ static wm_fault_t open_plugin (engine_t *self, const char *path, uint32_t thread
                                        data, bytes, threads, error);
     if (!fault)
         fault = wm_plugin_describe (&self->plugin, &about, input, output, error);
-    if (!fault && !is_as_described (self->model, &about, input, output))
-        fault = wm_fault (error, WM_EHOST,
-                          "the plug-in describes other inputs, outputs or flags here than where "
-                          "the campaign was begun");
+    if (!fault)
+        fault = check_description (self->model, &about, input, output, error);
     return fault ? fault : wm_plugin_open (&self->plugin, error);
 }
 

@@ -7,6 +7,7 @@
 #include "schema/wm_limits.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -92,7 +93,7 @@ static void __attribute__ ((noreturn)) be_apart (const job_t *job, int end, pid_
     if (!wm_process_follow (parent, SIGKILL))
         _exit (1);
     dup2 (STDERR_FILENO, STDOUT_FILENO); /* a plug-in may print */
-    if (dup2 (end, STDERR_FILENO + 1) >= 0) {
+    if (end == STDERR_FILENO + 1 || dup3 (end, STDERR_FILENO + 1, O_CLOEXEC) >= 0) {
         end = STDERR_FILENO + 1;
         close_range ((unsigned) end + 1, ~0u, 0); /* the campaign's lock, sockets */
     }
@@ -129,7 +130,7 @@ static wm_fault_t run_apart (const job_t *job, char why[480], wm_error_t *error)
 {
     answer_t answer = { .why = "" };
     int ends[2], status = 0;
-    if (pipe (ends))
+    if (pipe2 (ends, O_CLOEXEC))
         return wm_fault (error, WM_EHOST, "no pipe for a plug-in: %s", strerror (errno));
     const pid_t parent = getpid ();
     fflush (NULL);
@@ -138,18 +139,17 @@ static wm_fault_t run_apart (const job_t *job, char why[480], wm_error_t *error)
         be_apart (job, ends[1], parent);
     const int saved = errno;
     close (ends[1]);
-    ssize_t n = 0;
-    while (pid > 0 && (n = read (ends[0], &answer, sizeof answer)) < 0 && errno == EINTR)
-        ;
+    const bool told = pid > 0 && wm_plugin_hear (ends[0], pid, PATIENCE_S, &answer, sizeof answer,
+                                                 &status);
     close (ends[0]);
     if (pid < 0)
         return wm_fault (error, WM_EHOST, "no process for a plug-in: %s", strerror (saved));
-    while (waitpid (pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (n != (ssize_t) sizeof answer)
+    if (!told)
         return ended (job->path, status, error);
     answer.why[sizeof answer.why - 1] = answer.error.text[sizeof answer.error.text - 1] = 0;
     wm_log_sanitize (answer.error.text);
+    if ((unsigned) answer.error.fault > WM_EUSAGE)
+        answer.error.fault = WM_EBATCH;
     memcpy (why, answer.why, sizeof answer.why);
     if (answer.error.fault && error)
         *error = answer.error;

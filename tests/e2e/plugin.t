@@ -95,7 +95,7 @@ patches ()
         run patch --engine "$work/test.so" --model "$work/patch.txt" --input "$made/two.h5" && check same "$work/wanted/two.scores.h5" "$work/patch/two.scores.h5"
 }
 ok "patches of planes are summed as a network sums them" patches
-for word in plain promise print locale round fork leak chdir; do
+for word in plain promise print locale round fork leak chdir family; do
     harmless () { mode "$word" && ! says 'exit=99' && sums "$word"; }
     [ "$word" != fork ] || harmless () { exits 3 mode "$word" && sums "$word" 77 300; }
     ok "$word" harmless
@@ -134,6 +134,13 @@ ok "a shared object that is no plug-in" refused 5 'exports no symbol wiremill_en
     "$bin/wiremill" run --engine "$build/lib/libwiremill.so" --input "$work/rows.npy" --output "$work/x"
 ok "one that leaves out a function" refused 5 'leaves out a function' \
     "$bin/wiremill" run --engine "$work/none.so" --input "$work/rows.npy" --output "$work/x"
+
+versions () # the same file over another version of its library
+{
+    mode plain && TEST_VERSION=2 exits 6 keep timeout 120 "$bin/wiremill" run --quiet --output "$work/plain" --engine "$work/test.so" \
+        --model "$work/plain.txt" --batch-hits 50 --input "$work/few.npy" && says 'is test 2 here, but the campaign was begun with test 1: give all workers the same'
+}
+ok "one that has another version here than where the campaign was begun" versions
 
 # Other machines, which need the file itself.
 work_with () # engine...: a worker of a broker of the campaign by hits.so
@@ -190,7 +197,7 @@ ok "plugin check finds nothing wrong with the example" sound
 checked () # word, exit code, patterns of its findings
 {
     echo "$1" >"$work/$1.txt"
-    exits "$2" keep "$bin/wiremill" plugin check "$work/test.so" --model "$work/$1.txt" --patience 5 || return 1
+    exits "$2" keep "$bin/wiremill" plugin check "$work/test.so" --model "$work/$1.txt" --patience "${patience:-5}" || return 1
     local pattern
     for pattern in "${@:3}"; do says "$pattern" || return 1; done
 }
@@ -205,6 +212,7 @@ ok "... a leak" checked leak 5 '^FAIL +leaks +[0-9]+ calls kept [0-9]+ kB'
 ok "... NaN that pass" checked blind 0 '^warn +extremes +rows held: 3e38, -3e38; rows with a finite answer: NaN, infinity'
 ok "... a crash" checked always-crash 5 '^FAIL +grouping +it crashes by signal 11' '-fsanitize=address'
 ok "... a hang" checked always-hang 5 '^FAIL +grouping +no answer within 5 s: a hang'
+patience=1 ok "... a hang that its alarm does not end" checked always-deaf 5 '^FAIL +grouping +no answer within 1 s: a hang'
 ok "... an exit" checked always-exit 5 '^FAIL +grouping +it ends the process, with exit code 0'
 ok "... values that are not written" checked lazy 5 '^FAIL +writes +8 values of 16 are not written'
 ok "... a description that fails" checked shapeless 5 '^FAIL +contract +the plug-in describes 0 inputs'

@@ -6,8 +6,8 @@
      crash hang error exit nan slow     at such a row
      group index state lie              answers that depend on what they must not depend on
      blind lazy                         answers to NaN that are finite; a value that is not written
-     always-crash always-hang always-exit
-     print locale round fork leak chdir denormal
+     always-crash always-hang always-exit always-deaf
+     print locale round fork leak chdir denormal family
                                         harmless for the answers, if wiremill copes with it  */
 #include <wiremill_engine.h>
 
@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define VALUES 8
@@ -42,9 +43,9 @@ static int describe (const wiremill_engine_config_t *config,
     fclose (file);
     if (is ("describe-crash"))
         raise (SIGSEGV);
+    const char *version = getenv ("TEST_VERSION");
     *description = (wiremill_engine_description_t){
         .name = "test",
-        .version = "1",
         .flags = is ("promise") ? WIREMILL_ENGINE_SAME_BITS : 0,
         .n_input = is ("shapeless") ? 0 : 1,
         .n_output = 2,
@@ -53,12 +54,30 @@ static int describe (const wiremill_engine_config_t *config,
                      .dim = { is ("patch") ? SIDE : VALUES, SIDE, 1 } } },
         .output = { { .name = "sum" }, { .name = "largest" } },
     };
+    snprintf (description->version, sizeof description->version, "%s", version ? version : "1");
     return 0;
+}
+
+/* Whether the child of a child can answer.  */
+static int has_grandchild (void)
+{
+    int status = 0;
+    const pid_t child = fork ();
+    if (child == 0) {
+        const pid_t own = fork ();
+        if (own == 0)
+            _exit (43);
+        waitpid (own, &status, 0);
+        _exit (WEXITSTATUS (status));
+    }
+    waitpid (child, &status, 0);
+    return WEXITSTATUS (status) == 43;
 }
 
 static void *open_engine (const wiremill_engine_config_t *config, char *error)
 {
-    if (config->model_bytes < 4 || config->threads < 1 || is ("unopened")) {
+    if (config->model_bytes < 4 || config->threads < 1 || is ("unopened") ||
+        (is ("family") && !has_grandchild ())) {
         snprintf (error, WIREMILL_ENGINE_ERROR_BYTES, "this machine does not suit it");
         return NULL;
     }
@@ -97,7 +116,9 @@ static void disturb (void)
         abort ();
     if (is ("always-crash"))
         raise (SIGSEGV);
-    while (is ("always-hang"))
+    if (is ("always-deaf"))
+        signal (SIGALRM, SIG_IGN);
+    while (is ("always-hang") || is ("always-deaf"))
         pause ();
     if (is ("always-exit"))
         exit (0);
