@@ -46,6 +46,7 @@ refuses () # name, code, pattern, options
 }
 refused_one ()
 {
+    rm -f "$root"/never.h5*
     exits "$1" small "${@:3}" --output never.h5 && says "^wiremill convert: $2" && [ "$(wc -l <"$work/said")" = 1 ] &&
         ! ls "$root"/never.h5*
 }
