@@ -89,7 +89,8 @@ static bool reserve_job (wm_opencl_t *self)
     wm_cl_object *buffer;
     uint64_t bytes;
     for (uint32_t i = 0; (buffer = buffer_of (self, i, &bytes)) != NULL; i++)
-        if (!(*buffer = wm_opencl_buffer (&self->device, bytes))) {
+        if (!(*buffer = wm_opencl_buffer (&self->device, bytes)) ||
+            !wm_opencl_touch (&self->device, *buffer)) {
             release_job (self);
             return false;
         }

@@ -146,8 +146,8 @@ static wm_fault_t choose (wm_opencl_device_t *self, int number, wm_error_t *erro
     if (fault)
         return fault;
     uint32_t i = number < 0 ? 0 : (uint32_t) number;
-    for (uint32_t k = n; number < 0 && k-- > 0;)
-        if (!info[k].is_cpu)
+    for (uint32_t k = n; number < 0 && k-- > 0;) /* what lacks something is left for the message */
+        if (!info[k].is_cpu && (!*info[k].lacks || info[i].is_cpu || *info[i].lacks))
             i = k;
     if (i >= n)
         return wm_fault (error, WM_EHOST,
@@ -291,6 +291,16 @@ wm_cl_object wm_opencl_buffer (wm_opencl_device_t *self, size_t bytes)
     wm_cl_object buffer = self->api.buffer_new (self->context, WM_CL_MEM_READ_WRITE,
                                                 bytes ? bytes : 1, NULL, &code);
     return code ? NULL : buffer;
+}
+
+bool wm_opencl_touch (wm_opencl_device_t *self, wm_cl_object buffer)
+{
+    const wm_cl_int code =
+        self->api.write (self->queue, buffer, 1, 0, 1, "", 0, NULL, NULL); /* waits */
+    if (code <= WM_CL_MEM_OBJECT_ALLOCATION_FAILURE && code >= WM_CL_OUT_OF_HOST_MEMORY)
+        return false;
+    keep (self, code, "clEnqueueWriteBuffer");
+    return true;
 }
 
 void wm_opencl_release (wm_opencl_device_t *self, wm_cl_object *buffer)

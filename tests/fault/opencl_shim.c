@@ -7,7 +7,8 @@
                             "clEnqueueReadBuffer -36"; "wrong 1": buffers are read with the lowest
                             bit of the first word turned
      WM_OPENCL_SAYS=WORDS   what the device claims: gpu (it is one), small (64 kB of memory), nofma,
-                            nodenormals, nodouble
+                            nodenormals, nodouble; late (a buffer of more than 4 MB has no memory
+                            when it is first written)
 
    Without Khronos's headers (make deps-opencl) it is empty.  */
 #if __has_include (<CL/cl_icd.h>)
@@ -103,6 +104,18 @@ static cl_int read (cl_command_queue queue, cl_mem buffer, cl_bool waits, size_t
     return fails ? fails : code;
 }
 
+static cl_int write (cl_command_queue queue, cl_mem buffer, cl_bool waits, size_t offset,
+                     size_t bytes, const void *from, cl_uint n, const cl_event *events,
+                     cl_event *event)
+{
+    size_t all = 0;
+    real.clGetMemObjectInfo (buffer, CL_MEM_SIZE, sizeof all, &all, NULL);
+    return says ("late") && all > 4 << 20
+               ? CL_MEM_OBJECT_ALLOCATION_FAILURE
+               : real.clEnqueueWriteBuffer (queue, buffer, waits, offset, bytes, from, n, events,
+                                            event);
+}
+
 typedef cl_int platforms_fn (cl_uint, cl_platform_id *, cl_uint *);
 typedef void *address_fn (const char *);
 
@@ -138,6 +151,7 @@ cl_int clIcdGetPlatformIDsKHR (cl_uint n, cl_platform_id *platform, cl_uint *cou
     table->clCreateBuffer = buffer_new;
     table->clEnqueueNDRangeKernel = launch;
     table->clEnqueueReadBuffer = read;
+    table->clEnqueueWriteBuffer = write;
     return code;
 }
 
