@@ -121,6 +121,7 @@ onnx.save (model, sys.argv[2])' && cannot 'the OpenCL device .* lacks float64, w
 }
 if [ -x build/venv/bin/python ]; then WM_OPENCL_SAYS=nodouble ok "... but not all activations" tanh; else skip "no build/venv"; fi
 WM_OPENCL_SAYS=small ok "a device with little memory" cannot 'the OpenCL device .* has (too little memory|no memory for)'
+POCL_DEVICES="basic pthread" WM_OPENCL_SAYS=gpu,nofma,first ok "a GPU that lacks nothing is taken, though the first one does" run second --engine opencl
 WM_OPENCL_SAYS=late ok "a device whose memory ends at the first use of a buffer: smaller regions" run late --engine opencl
 ok "the same bytes" same_scores opencl "$work/cpu" "$work/late"
 fails () { echo "$1" >"$work/fail"; local code; cannot "$2"; code=$?; rm "$work/fail"; return $code; } # call and code, pattern

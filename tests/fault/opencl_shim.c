@@ -7,7 +7,8 @@
                             "clEnqueueReadBuffer -36"; "wrong 1": buffers are read with the lowest
                             bit of the first word turned
      WM_OPENCL_SAYS=WORDS   what the device claims: gpu (it is one), small (64 kB of memory), nofma,
-                            nodenormals, nodouble; late (a buffer of more than 4 MB has no memory
+                            nodenormals, nodouble; first (it is the first device alone that
+                            lacks something); late (a buffer of more than 4 MB has no memory
                             when it is first written)
 
    Without Khronos's headers (make deps-opencl) it is empty.  */
@@ -47,15 +48,17 @@ static int failure (const char *call)
 
 static cl_int device_info (cl_device_id id, cl_device_info what, size_t bytes, void *to, size_t *n)
 {
+    static cl_device_id first;
     const cl_int code = real.clGetDeviceInfo (id, what, bytes, to, n);
     if (code || !to)
         return code;
+    first = first ? first : id;
     if (what == CL_DEVICE_TYPE && says ("gpu"))
         *(cl_device_type *) to = CL_DEVICE_TYPE_GPU;
     if ((what == CL_DEVICE_GLOBAL_MEM_SIZE || what == CL_DEVICE_MAX_MEM_ALLOC_SIZE) &&
         says ("small"))
         *(cl_ulong *) to = 64 << 10;
-    if (what == CL_DEVICE_SINGLE_FP_CONFIG && says ("nofma"))
+    if (what == CL_DEVICE_SINGLE_FP_CONFIG && says ("nofma") && (id == first || !says ("first")))
         *(cl_device_fp_config *) to &= ~(cl_device_fp_config) CL_FP_FMA;
     if (what == CL_DEVICE_SINGLE_FP_CONFIG && says ("nodenormals"))
         *(cl_device_fp_config *) to &= ~(cl_device_fp_config) CL_FP_DENORM;
@@ -104,16 +107,32 @@ static cl_int read (cl_command_queue queue, cl_mem buffer, cl_bool waits, size_t
     return fails ? fails : code;
 }
 
+static bool is_late (cl_mem buffer)
+{
+    size_t bytes = 0;
+    real.clGetMemObjectInfo (buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    return says ("late") && bytes > 4 << 20;
+}
+
 static cl_int write (cl_command_queue queue, cl_mem buffer, cl_bool waits, size_t offset,
                      size_t bytes, const void *from, cl_uint n, const cl_event *events,
                      cl_event *event)
 {
-    size_t all = 0;
-    real.clGetMemObjectInfo (buffer, CL_MEM_SIZE, sizeof all, &all, NULL);
-    return says ("late") && all > 4 << 20
+    return is_late (buffer) ? CL_MEM_OBJECT_ALLOCATION_FAILURE
+                            : real.clEnqueueWriteBuffer (queue, buffer, waits, offset, bytes, from,
+                                                         n, events, event);
+}
+
+static cl_int write_rows (cl_command_queue queue, cl_mem buffer, cl_bool waits,
+                          const size_t *to_origin, const size_t *origin, const size_t *region,
+                          size_t to_pitch, size_t to_slice, size_t pitch, size_t slice,
+                          const void *from, cl_uint n, const cl_event *events, cl_event *event)
+{
+    return is_late (buffer)
                ? CL_MEM_OBJECT_ALLOCATION_FAILURE
-               : real.clEnqueueWriteBuffer (queue, buffer, waits, offset, bytes, from, n, events,
-                                            event);
+               : real.clEnqueueWriteBufferRect (queue, buffer, waits, to_origin, origin, region,
+                                                to_pitch, to_slice, pitch, slice, from, n, events,
+                                                event);
 }
 
 typedef cl_int platforms_fn (cl_uint, cl_platform_id *, cl_uint *);
@@ -152,6 +171,7 @@ cl_int clIcdGetPlatformIDsKHR (cl_uint n, cl_platform_id *platform, cl_uint *cou
     table->clEnqueueNDRangeKernel = launch;
     table->clEnqueueReadBuffer = read;
     table->clEnqueueWriteBuffer = write;
+    table->clEnqueueWriteBufferRect = write_rows;
     return code;
 }
 
