@@ -51,15 +51,16 @@ typedef struct {
 } wm_opencl_device_t;
 
 /* Opens device `number` of the list, or -1: the first that is no CPU and lacks nothing, else the
-   first that is no CPU, else the first; and builds the program. WM_EHOST: no such device, it lacks what strict fp32 needs, or its driver fails.  */
+   first that is no CPU, else the first; and builds the program. WM_EHOST: no such device, it lacks
+   what strict fp32 needs, or its driver fails.  */
 wm_fault_t wm_opencl_device_open (wm_opencl_device_t *self, int number, wm_error_t *error);
 void wm_opencl_device_close (wm_opencl_device_t *self);
 
 /* Returns `bytes` of the device, at least 1; NULL: it has none, which is no error yet.  */
 wm_cl_object wm_opencl_buffer (wm_opencl_device_t *self, size_t bytes);
 
-/* Has the driver give the buffer its memory now; some wait for its first use. false: there is none,
-   which is no error yet.  */
+/* Has the driver give the buffer its memory now; some wait for its first use. false: the device has
+   too little, which is no error yet.  */
 bool wm_opencl_touch (wm_opencl_device_t *self, wm_cl_object buffer);
 void wm_opencl_release (wm_opencl_device_t *self, wm_cl_object *buffer);
 

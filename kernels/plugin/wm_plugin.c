@@ -44,13 +44,17 @@ bool wm_plugin_is (const char *path)
     return wm_text_ends (path, ".so") && is_object (path);
 }
 
-wm_fault_t wm_plugin_identify (const char *path, const char *data, char hex[65], wm_error_t *error)
+wm_fault_t wm_plugin_identify (const char *path, const char *data, char own[65], char hex[65],
+                               wm_error_t *error)
 {
     char of_data[65];
     uint8_t sha256[32];
-    wm_fault_t fault = wm_file_sha256 (path, hex, error);
-    if (fault || !data)
+    wm_fault_t fault = wm_file_sha256 (path, own, error);
+    if (fault)
         return fault;
+    memcpy (hex, own, 65);
+    if (!data)
+        return WM_OK;
     if ((fault = wm_file_sha256 (data, of_data, error)))
         return fault;
     wm_digest_t *digest = wm_digest_new ();

@@ -37,9 +37,10 @@ typedef struct {
    another name is not opened for this.  */
 bool wm_plugin_is (const char *path);
 
-/* Computes the identity of the model that a plug-in and the file that it takes (NULL: none) are:
-   the plug-in's SHA-256, or the digest of both.  */
-wm_fault_t wm_plugin_identify (const char *path, const char *data, char hex[65], wm_error_t *error);
+/* Computes a plug-in's own SHA-256, and the identity of the model that it and the file that it
+   takes (NULL: none) are: the same, or the digest of both.  */
+wm_fault_t wm_plugin_identify (const char *path, const char *data, char own[65], char hex[65],
+                               wm_error_t *error);
 
 /* Writes the .wmm of them. The plug-in describes itself in a process of its own. WM_EUSAGE: a file
    cannot be read; WM_EBATCH: it is no plug-in, or breaks the contract. `why`: one line.  */

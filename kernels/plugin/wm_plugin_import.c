@@ -29,6 +29,7 @@ typedef struct {
     const char *path, *wmm_path;
     const uint8_t *data;
     size_t bytes;
+    char own[65]; /* the plug-in's SHA-256 */
     uint8_t sha256[32];
 } job_t;
 
@@ -62,6 +63,8 @@ static wm_fault_t make (const job_t *job, char why[480], wm_error_t *error)
     wm_model_plugin_t facts = { .sha256 = "" };
     wm_plugin_t plugin;
     wm_fault_t fault = wm_plugin_load (&plugin, job->path, NULL, job->data, job->bytes, 1, error);
+    if (!fault && strcmp (plugin.sha256, job->own) != 0)
+        fault = wm_fault (error, WM_EAGAIN, "the plug-in %.300s changed meanwhile", job->path);
     if (!fault)
         fault = wm_plugin_describe (&plugin, &about, input, output, error);
     if (fault)
@@ -161,7 +164,7 @@ wm_fault_t wm_plugin_import (const char *path, const char *data, const char *wmm
 {
     char hex[65];
     job_t job = { .path = path, .wmm_path = wmm_path };
-    wm_fault_t fault = wm_plugin_identify (path, data, hex, error);
+    wm_fault_t fault = wm_plugin_identify (path, data, job.own, hex, error);
     if (!fault && data)
         fault = wm_file_map (data, WM_MODEL_BYTES_MAX, &job.data, &job.bytes, error);
     for (size_t i = 0; i < sizeof job.sha256 && !fault; i++)

@@ -200,7 +200,8 @@ static wm_fault_t take_ready (wm_setup_t *self, const char *path, wm_model_t **m
 static wm_fault_t take_plugin (wm_setup_t *self, const char *path, const char *data,
                                wm_model_t **model, wm_error_t *error)
 {
-    wm_fault_t fault = wm_plugin_identify (path, data, self->pins.model, error);
+    char own[65];
+    wm_fault_t fault = wm_plugin_identify (path, data, own, self->pins.model, error);
     if (!fault)
         fault = name_wmm (self, error);
     if (fault || (*model = open_sound (self->wmm, self->pins.model)))
@@ -208,6 +209,9 @@ static wm_fault_t take_plugin (wm_setup_t *self, const char *path, const char *d
     fault = wm_plugin_import (path, data, self->wmm, self->why, error);
     if (!fault && !(*model = wm_model_open (self->wmm, error)))
         fault = error->fault;
+    if (!fault && strcmp (wm_model_sha256 (*model), self->pins.model) != 0)
+        fault = wm_fault (error, WM_EAGAIN, "the plug-in %.300s, or its model, changed meanwhile",
+                          path);
     return fault;
 }
 
