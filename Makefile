@@ -222,7 +222,7 @@ about-run:
 	    $(wildcard $(B)/bin/wiremill),,, without what is fetched)"
 	@$(FETCHES) $(DEBIAN)
 about-test:
-	@echo "make test: builds and tries everything: about 15 minutes on 2 cores ($(HERE))"
+	@echo "make test: builds and tries everything: about 18 minutes on 2 cores ($(HERE))"
 	@$(FETCHES) $(DEBIAN)
 	@[ -e $(VENV)/.made ] || echo "  it installs $(shell sed 's/==.*//' tests/requirements.txt | paste -sd' ' | \
 	    sed 's/ /, /g') for Python to $(VENV) (from PyPI)"

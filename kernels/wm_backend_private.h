@@ -6,6 +6,9 @@
 
 #include "kernels/wm_device.h"
 
+#include <math.h>
+#include <string.h>
+
 /* A tensor that goes into a probe, or comes out of it.  */
 #define WM_PROBE_DIMS_MAX 16
 typedef struct {
@@ -75,5 +78,14 @@ extern const wm_backend_t wm_backend_openvino, wm_backend_onnxruntime, wm_backen
 /* Returns the functions of an engine, opening its shared object if it has one. NULL with WM_EHOST
    and how to get it.  */
 const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *error);
+
+/* Returns the first of n values that has other bits in b, n: none. NaN are all the same.  */
+static inline size_t wm_bits_differ (const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp (&a[i], &b[i], sizeof *a) != 0 && !(isnan (a[i]) && isnan (b[i])))
+            return i;
+    return n;
+}
 
 #endif

@@ -658,15 +658,6 @@ static wm_fault_t score_patches (wm_device_t *self, const float *inputs, uint32_
     return fault;
 }
 
-/* Whether n scores are the same bits, or both none.  */
-static bool is_same (const float *a, const float *b, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (memcmp (&a[i], &b[i], sizeof *a) != 0 && !(isnan (a[i]) && isnan (b[i])))
-            return false;
-    return true;
-}
-
 /* Compares with the known answers of the model's file. In fast the error of a general model's
    scores is relative to the largest of them.  */
 static wm_fault_t test_known (wm_device_t *self, const float *inputs, const float *want,
@@ -753,7 +744,7 @@ static wm_fault_t test_grouping (wm_device_t *self, float *probe, float *scores,
     if (!fault)
         fault = score_patches (self, probe + n_value, PROBES - 1, again + n_output, error);
     for (uint32_t i = 0; !fault && i < PROBES; i++)
-        if (!is_same (again + i * n_output, scores + i * n_output, n_output))
+        if (wm_bits_differ (again + i * n_output, scores + i * n_output, n_output) < n_output)
             fault = wm_fault (error, wm_model_plugin (self->model) ? WM_EPEER : WM_EHOST,
                               "self-test of %s failed: test patch %u has other scores in another "
                               "group of patches",

@@ -45,7 +45,7 @@ static void print_json (const char *path, const wm_plugin_finding_t *finding, ui
         json_array_append_new (list, json_pack ("{s:s, s:s, s:s, s:s}", "what", finding[i].what,
                                                 "verdict", verdicts[finding[i].verdict], "seen",
                                                 finding[i].seen, "advice", finding[i].advice));
-    json_t *all = json_pack ("{s:s, s:s, s:o}", "format", "wiremill-plugin-1", "plugin", path,
+    json_t *all = json_pack ("{s:s, s:s, s:o}", "schema", "wiremill-plugin-1", "plugin", path,
                              "findings", list);
     json_dumpf (all, stdout, JSON_INDENT (1));
     putchar ('\n');

@@ -125,7 +125,8 @@ static bool is_finite (const float *row, uint32_t n)
 }
 
 /* Returns the first of a row's outputs that is wrong; n: none. With tolerance 0 the bits of a row
-   that is finite on the CPU must be the same. Else what is no number on a side is not compared.  */
+   that is finite on the CPU must be the same. Otherwise values that are not finite on one side are
+   not compared.  */
 static uint32_t wrong_output (const wm_canary_t *self, const float *is, const float *should,
                               uint32_t n)
 {

@@ -36,7 +36,7 @@ static void choose (wm_canary_cache_t *self, const wm_model_t *model)
     self->n_known = wm_model_known (model, &self->known, &scores);
     if (self->n_known == 0) {
         for (size_t i = 0; i < (size_t) WM_RECALLS * self->n_value; i++)
-            self->probe[i] = (float) (wm_seed_next (&seed) >> 40) * 0x1p-23f - 1; /* [-1, 1) */
+            self->probe[i] = wm_seed_unit (&seed);
         self->known = self->probe, self->n_known = WM_RECALLS;
     }
     self->n_known = self->n_known < WM_RECALLS ? self->n_known : WM_RECALLS;

@@ -177,4 +177,21 @@ WM_SPARSE_INLINE void wm_sparse_activate_each (wm_act_t act, float bend, float *
     }
 }
 
+/* Of a layer's n values: softmax, too.  */
+WM_SPARSE_INLINE void wm_sparse_activate_layer (wm_act_t act, float bend, float *value, uint32_t n)
+{
+    if (act != WM_ACT_SOFTMAX) {
+        wm_sparse_activate_each (act, bend, value, n);
+        return;
+    }
+    float most = value[0];
+    double sum = 0;
+    for (uint32_t i = 1; i < n; i++)
+        most = value[i] > most ? value[i] : most;
+    for (uint32_t i = 0; i < n; i++)
+        sum += wm_sparse_exp ((double) value[i] - (double) most);
+    for (uint32_t i = 0; i < n; i++)
+        value[i] = (float) (wm_sparse_exp ((double) value[i] - (double) most) / sum);
+}
+
 #endif

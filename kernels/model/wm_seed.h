@@ -13,4 +13,10 @@ static inline uint64_t wm_seed_next (uint64_t *state)
     return z ^ z >> 31;
 }
 
+/* Returns the next one as a value in [-1, 1).  */
+static inline float wm_seed_unit (uint64_t *state)
+{
+    return (float) (wm_seed_next (state) >> 40) * 0x1p-23f - 1;
+}
+
 #endif

@@ -17,13 +17,12 @@
 static wm_fault_t compare (const wm_opencl_t *self, const float *is, const float *should, size_t n,
                            wm_error_t *error)
 {
-    for (size_t i = 0; i < n; i++)
-        if (memcmp (&is[i], &should[i], sizeof *is) && !(isnan (is[i]) && isnan (should[i])))
-            return wm_fault (error, WM_EHOST,
-                             "the OpenCL device %.90s computes %a where the CPU computes %a: it, "
-                             "or its driver, does not keep to IEEE 754, and is not used",
-                             wm_opencl_info (self)->name, (double) is[i], (double) should[i]);
-    return WM_OK;
+    const size_t i = wm_bits_differ (is, should, n);
+    return i == n ? WM_OK
+                  : wm_fault (error, WM_EHOST,
+                              "the OpenCL device %.90s computes %a where the CPU computes %a: it, "
+                              "or its driver, does not keep to IEEE 754, and is not used",
+                              wm_opencl_info (self)->name, (double) is[i], (double) should[i]);
 }
 
 /* Scores test patches here and on the CPU.  */

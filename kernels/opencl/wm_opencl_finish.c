@@ -6,22 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static void activate (wm_act_t act, float bend, float *x, uint32_t n)
-{
-    float most = x[0];
-    double sum = 0;
-    if (act != WM_ACT_SOFTMAX) {
-        wm_sparse_activate_each (act, bend, x, n);
-        return;
-    }
-    for (uint32_t i = 1; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    for (uint32_t i = 0; i < n; i++)
-        sum += wm_sparse_exp ((double) x[i] - (double) most);
-    for (uint32_t i = 0; i < n; i++)
-        x[i] = (float) (wm_sparse_exp ((double) x[i] - (double) most) / sum);
-}
-
 void wm_opencl_finish (const wm_opencl_t *self, uint32_t n_hit, float *layers, float *scores)
 {
     for (uint32_t hit = 0; hit < n_hit; hit++, layers += self->floats, scores += self->n_output)
@@ -35,7 +19,7 @@ void wm_opencl_finish (const wm_opencl_t *self, uint32_t n_hit, float *layers, f
                 for (uint32_t o = 0; o < dense->n_out; o++)
                     y[o] = fmaf (x, dense->weight[(size_t) k * dense->n_out + o], y[o]);
             }
-            activate (dense->act, dense->bend, y, dense->n_out);
+            wm_sparse_activate_layer (dense->act, dense->bend, y, dense->n_out);
             if (dense->output >= 0)
                 memcpy (scores + dense->output, y, dense->n_out * sizeof *y);
         }

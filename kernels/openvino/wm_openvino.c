@@ -32,7 +32,7 @@
 #include "kernels/openvino/wm_openvino_ragged.h"
 #include "kernels/patch/wm_image.h"
 #include "kernels/wm_backend_private.h"
-#include "kernels/wm_same_bits.h"
+#include "kernels/judge/wm_same_bits.h"
 
 #include <math.h>
 #include <stdatomic.h>

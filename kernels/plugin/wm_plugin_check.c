@@ -2,6 +2,7 @@
 #include "kernels/plugin/wm_plugin_check.h"
 #include "kernels/model/wm_seed.h"
 #include "kernels/plugin/wm_plugin.h"
+#include "kernels/wm_backend_private.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
@@ -65,7 +66,7 @@ static void draw (float *in, size_t n)
 {
     uint64_t seed = 43;
     for (size_t i = 0; i < n; i++)
-        in[i] = (float) (wm_seed_next (&seed) >> 40) / (float) (1 << 23) - 1;
+        in[i] = wm_seed_unit (&seed);
 }
 
 /* Scores rows from `first` on to their places in `out`. false: it failed: the finding has it.  */
@@ -83,11 +84,7 @@ static bool score (trial_t *self, uint32_t first, uint32_t n, float *out)
 /* Returns the first row whose bits differ, ROWS for none.  */
 static uint32_t differing (const trial_t *self, const float *a, const float *b)
 {
-    for (uint32_t row = 0; row < ROWS; row++)
-        for (size_t i = row * self->n_output; i < (row + 1) * self->n_output; i++)
-            if (memcmp (&a[i], &b[i], sizeof *a) != 0 && !(isnan (a[i]) && isnan (b[i])))
-                return row;
-    return ROWS;
+    return (uint32_t) (wm_bits_differ (a, b, ROWS * self->n_output) / self->n_output);
 }
 
 #define ALONE "let the answer to a row depend on this row alone"

@@ -1,8 +1,8 @@
 /* wm_plugin_check.h - tries the contract of a plug-in (gpuworker/wiremill_engine.h): one finding
    for each thing that wiremill relies on.
 
-   Each trial has a process of its own, which opens the plug-in anew and may crash or hang. Rows are
-   drawn from a seed, so that a second check sees the same. Thread: one.  */
+   Each trial has a process of its own, which opens the plug-in again and may crash or hang. Rows
+   are drawn from a seed, so that a second check sees the same. Thread: one.  */
 #ifndef WM_PLUGIN_CHECK_H
 #define WM_PLUGIN_CHECK_H
 

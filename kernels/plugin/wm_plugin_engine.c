@@ -204,17 +204,17 @@ static wm_fault_t check_spot (engine_t *self, uint32_t n, const float *in, const
         return WM_OK;
     const wm_fault_t fault =
         wm_plugin_score (&self->plugin, 1, in + row * n_value, self->again, error);
-    for (size_t i = 0; i < n_output && !fault; i++) {
-        const float is = self->again[i], was = out[row * n_output + i];
-        if (memcmp (&is, &was, sizeof is) != 0 && !(isnan (is) && isnan (was)))
-            return wm_fault (
-                error, WM_EPEER,
-                "the plug-in breaks its contract: it answered a row with %.9g, and the same row "
-                "alone with %.9g (output %zu); what it scored before may be wrong, too: mend it, "
-                "and begin a new campaign",
-                (double) was, (double) is, i);
-    }
-    return fault;
+    if (fault)
+        return fault;
+    const float *was = out + row * n_output;
+    const size_t i = wm_bits_differ (was, self->again, n_output);
+    return i == n_output
+               ? WM_OK
+               : wm_fault (error, WM_EPEER,
+                           "the plug-in breaks its contract: it answered a row with %.9g, and the "
+                           "same row alone with %.9g (output %zu); what it scored before may be "
+                           "wrong, too: mend it, and begin a new campaign",
+                           (double) was[i], (double) self->again[i], i);
 }
 
 static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,

@@ -37,6 +37,7 @@ typedef struct {
    then, which the process keeps to its end.  */
 static wm_fault_t answer_known (wm_plugin_t *plugin, wm_model_parts_t *parts, wm_error_t *error)
 {
+    static const float most[KNOWN] = { 1, 64, 4096 }; /* a threshold hides a row of small values */
     size_t n_value = 0, n_output = 0;
     uint64_t seed = 1;
     for (uint32_t i = 0; i < parts->n_input; i++)
@@ -48,7 +49,7 @@ static wm_fault_t answer_known (wm_plugin_t *plugin, wm_model_parts_t *parts, wm
                            ? wm_plugin_open (plugin, error)
                            : wm_fault (error, WM_EHOST, "no memory for a plug-in's known answers");
     for (size_t i = 0; i < KNOWN * n_value && !fault; i++)
-        in[i] = (float) (wm_seed_next (&seed) >> 40) / (float) (1 << 23) - 1;
+        in[i] = wm_seed_unit (&seed) * most[i / n_value];
     if (!fault)
         fault = wm_plugin_score (plugin, KNOWN, in, out, error);
     parts->n_known = KNOWN;

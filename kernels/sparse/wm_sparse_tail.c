@@ -5,22 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void activate (wm_act_t act, float bend, float *value, uint32_t n)
-{
-    if (act != WM_ACT_SOFTMAX) {
-        wm_sparse_activate_each (act, bend, value, n);
-        return;
-    }
-    float most = value[0];
-    double sum = 0;
-    for (uint32_t i = 1; i < n; i++)
-        most = value[i] > most ? value[i] : most;
-    for (uint32_t i = 0; i < n; i++)
-        sum += wm_sparse_exp ((double) value[i] - (double) most);
-    for (uint32_t i = 0; i < n; i++)
-        value[i] = (float) (wm_sparse_exp ((double) value[i] - (double) most) / sum);
-}
-
 wm_fault_t wm_sparse_tail_new (wm_sparse_t *self, wm_error_t *error)
 {
     for (uint32_t i = 0; i < self->net.n_dense; i++) {
@@ -72,7 +56,7 @@ void wm_sparse_tail (const wm_sparse_t *self, const float *total, float *memory,
             root++;
         } else
             self->kernel->layer (layer, memory + self->layer[layer->parent].offset, y);
-        activate (layer->act, layer->bend, y, layer->n_out);
+        wm_sparse_activate_layer (layer->act, layer->bend, y, layer->n_out);
         if (layer->output >= 0)
             memcpy (scores + layer->output, y, layer->n_out * sizeof *y);
     }

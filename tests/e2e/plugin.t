@@ -216,7 +216,7 @@ patience=1 ok "... a hang that its alarm does not end" checked always-deaf 5 '^F
 ok "... an exit" checked always-exit 5 '^FAIL +grouping +it ends the process, with exit code 0'
 ok "... values that are not written" checked lazy 5 '^FAIL +writes +8 values of 16 are not written'
 ok "... a description that fails" checked shapeless 5 '^FAIL +contract +the plug-in describes 0 inputs'
-json () { keep "$bin/wiremill" plugin check "$work/hits.so" --json && $python -c 'import json, sys; d = json.load (open (sys.argv[1])); assert len (d["findings"]) == 14 and d["format"] == "wiremill-plugin-1"' "$work/said"; }
+json () { keep "$bin/wiremill" plugin check "$work/hits.so" --json && $python -c 'import json, sys; d = json.load (open (sys.argv[1])); assert len (d["findings"]) == 14 and d["schema"] == "wiremill-plugin-1"' "$work/said"; }
 ok "... and prints JSON" json
 none_left () { ! pgrep -P 1 -f "plugin check $work/test.so"; }
 ok "no process of theirs is left" none_left

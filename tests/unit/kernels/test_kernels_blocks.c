@@ -1,7 +1,7 @@
 /* test_kernels_blocks.c - blocks of OpenVINO: patches that it reads in their place, others that are
    copied, fewer than a block has, and single ones; a patch has the same bits in all of them. And
    what shows that two ways of computing have the same bits.  */
-#include "kernels/wm_same_bits.h"
+#include "kernels/judge/wm_same_bits.h"
 #include "tests/unit/made_import.h"
 
 #include <math.h>

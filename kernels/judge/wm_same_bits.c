@@ -1,5 +1,6 @@
 /* wm_same_bits.c - see wm_same_bits.h.  */
-#include "kernels/wm_same_bits.h"
+#include "kernels/judge/wm_same_bits.h"
+#include "kernels/model/wm_seed.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,10 +15,8 @@ static void draw (float *patch, size_t n, uint32_t turn)
 {
     const float most[] = { 1, 1.F / 16, 16 };
     uint64_t seed = turn + 1;
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        patch[i] = ((float) (seed >> 40) / (float) (1 << 23) - 1) * most[turn % 3];
-    }
+    for (size_t i = 0; i < n; i++)
+        patch[i] = wm_seed_unit (&seed) * most[turn % 3];
 }
 
 /* Whether a score has a fraction, and is another than that of the patch before.  */
