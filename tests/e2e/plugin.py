@@ -2,14 +2,17 @@
 
     plugin.py make FOLDER                  waveforms.npy, pulses.npy, rows.npy
     plugin.py hits WAVEFORMS SCORES        the rule of ops/lib/examples/engine_hits.c
+    plugin.py asked WAVEFORMS HOST:PORT    the same rule, by a gateway
     plugin.py template WAVEFORMS PULSE SCORES   the fit of ops/lib/examples/engine_template.c
     plugin.py network ONNX                 sums the pixels of a patch of planes
     plugin.py same SCORES SCORES           as the first does, in float32
     plugin.py sums ROWS SCORES [HELD...]   sum and largest of tests/lib/engine.c, and which rows are held
 """
 
+import json
 import pathlib
 import sys
+import urllib.request
 
 import h5py
 import numpy as np
@@ -69,6 +72,16 @@ def hits (waves, scores):
     np.testing.assert_allclose (given, wanted, rtol=1e-5)
 
 
+def asked (waves, address):
+    """Asks a gateway at HOST:PORT for the first waveforms."""
+    waves = np.load (waves)[:20]
+    data = {"name": "waveform", "shape": list (waves.shape), "datatype": "FP32", "data": waves.ravel ().tolist ()}
+    with urllib.request.urlopen (f"http://{address}/v2/models/m/infer", json.dumps ({"inputs": [data]}).encode (), timeout=60) as answer:
+        outputs = json.load (answer)["outputs"]
+    given = np.concatenate ([np.reshape (one["data"], (len (waves), -1)) for one in outputs], axis=1)
+    np.testing.assert_allclose (given, np.stack ([hits_of (wave) for wave in waves]), rtol=1e-5)
+
+
 def template (waves, pulse, scores):
     waves, pulse = np.load (waves).astype ("f8"), np.loadtxt (pulse)
     given, status = columns (scores)
@@ -121,4 +134,4 @@ if __name__ == "__main__":
     if what == "make":
         make (pathlib.Path (rest[0]))
     else:
-        {"hits": hits, "template": template, "network": network, "same": same, "sums": sums}[what] (*rest)
+        {"hits": hits, "asked": asked, "template": template, "network": network, "same": same, "sums": sums}[what] (*rest)

@@ -3,7 +3,8 @@
 # one that breaks its contract costs a row, a process or the campaign's start, and never a wrong row.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-export WM_TIME_SCALE=10
+. tests/gateway.sh
+export WM_TIME_SCALE=10 WM_CASE=$work # in the environment of each process that this test starts
 build=${WM_BUILD:-build/release} place="$work/a place" python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
 $python tests/e2e/plugin.py make "$work" || bail "no rows"
@@ -218,7 +219,15 @@ ok "... values that are not written" checked lazy 5 '^FAIL +writes +8 values of 
 ok "... a description that fails" checked shapeless 5 '^FAIL +contract +the plug-in describes 0 inputs'
 json () { keep "$bin/wiremill" plugin check "$work/hits.so" --json && $python -c 'import json, sys; d = json.load (open (sys.argv[1])); assert len (d["findings"]) == 14 and d["schema"] == "wiremill-plugin-1"' "$work/said"; }
 ok "... and prints JSON" json
-none_left () { ! pgrep -P 1 -f "plugin check $work/test.so"; }
-ok "no process of theirs is left" none_left
+served ()
+{
+    gateway --model "m=$work/hits.so" --threads 1 2>"$log" &
+    gateway=$!
+    until_true 60 address && until_true 60 curl -sf "http://$http/v2/models/m/ready" && check asked "$work/waveforms.npy" "$http"
+}
+ok "the gateway answers by a plug-in" served
+ok "... and ends" drained
+none_left () { [ -z "$(env -u WM_CASE grep -lzxs "WM_CASE=$work" /proc/[0-9]*/environ)" ]; }
+ok "no process of theirs is left" until_true 60 none_left
 
 done_testing
