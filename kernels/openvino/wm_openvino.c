@@ -8,8 +8,7 @@
    computed by one thread from end to end: `threads` streams of one thread each, not one stream of
    many. That is also the faster way (no barrier per layer), and blocks are cut while others are
    computed: there is one request more than streams. A block's input is small, so that what is
-   computed of it stays in the cache of one core: SqueezeNet runs 1.3 times as fast by blocks of one
-   patch as by blocks of eight.
+   computed of it stays in the cache of one core.
 
    A model with free dimensions computes ragged rows (wm_openvino_ragged.h) on the same streams.
 

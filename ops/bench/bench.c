@@ -332,10 +332,10 @@ static int ask_program (const char *const before[], const char *const argv[], js
     }
     block_signals (SIG_BLOCK);
     if (before) {
-        running[1] = wm_spawn ("bench", before, STDIN_FILENO, in[1]);
+        running[1] = stops ? -1 : wm_spawn ("bench", before, STDIN_FILENO, in[1]);
         close (in[1]);
     }
-    running[0] = wm_spawn ("bench", argv, before ? in[0] : STDIN_FILENO, out[1]);
+    running[0] = stops ? -1 : wm_spawn ("bench", argv, before ? in[0] : STDIN_FILENO, out[1]);
     if (before)
         close (in[0]);
     close (out[1]);

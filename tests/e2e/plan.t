@@ -101,13 +101,14 @@ ok "no such input" exits 2 plan "${measured[@]}" --input "$work/none.h5"
 ok "no such model" exits 2 plan --model "$work/none.onnx" --input "$made/two.h5"
 nowhere () { TMPDIR=$work/none exits 1 plan "${measured[@]}" --input "$made/two.h5" && says 'No such file'; }
 ok "no folder for what it makes" nowhere
-interrupted ()
+ends () { ! kill -0 "$1"; }
+interrupted () # as early as its folder is there
 {
-    "$bin/wiremill" plan --model "$made/model-${small}1.wmm" --input "$made/two.h5" --seconds 60 >"$work/said" 2>&1 &
+    "$bin/wiremill" plan --model "$made/model-${small}1.wmm" --input "$made/two.h5" --seconds 600 >"$work/said" 2>&1 &
     local pid=$!
     until_true 60 compgen -G "$TMPDIR/wiremill-plan-*/wiremill-bench-*" || return 1
     kill -INT $pid
-    exits 75 wait $pid && until_true 60 empty
+    until_true 60 ends $pid && exits 75 wait $pid && until_true 60 empty
 }
 ok "Ctrl-C ends what runs, and leaves nothing" interrupted
 
