@@ -253,7 +253,7 @@ demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
 	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill $(DEMO)/event.html $(DEMO)/report.html
 	$(B)/bin/wiremill run --model synthetic --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
 	@echo; $(B)/bin/wiremill truth $(DEMO)/events-[12].h5 $(DEMO)/out/*.scores.h5
-	@echo; echo "engines: exact-sparse CPU and reference; for any other model $(if \
+	@echo; echo "engines: exact-sparse CPU, OpenCL (--engine opencl) and reference; for any other model $(if \
 	    $(wildcard $(B)/lib/wm_openvino.so),OpenVINO,no OpenVINO) and $(if \
 	    $(wildcard $(B)/lib/wm_onnxruntime.so),ONNX Runtime,no ONNX Runtime); $(if \
 	    $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no headers of CUDA with cuDNN)"
