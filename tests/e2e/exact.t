@@ -9,7 +9,9 @@ RANDOM=${SEED:-1}
 stops=$(size 3 100 1000)
 make_model "${small}1" && make_events some --events 1 --seed 9 --hits 15000 --tpcs 1 || bail "no model or events"
 run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$made/some.h5" --batch-hits 64 --workers 1)
+begin=${EPOCHREALTIME/[^0-9]/}
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
+ms=$(((${EPOCHREALTIME/[^0-9]/} - begin) / 1000)) # of a whole run, on this machine
 executed ()
 {
     cat "$1"$beside/log/worker-*.log | sed -n 's/.* batches, \([0-9]*\) hits (.*/\1/p' |
@@ -25,7 +27,8 @@ while [ $stopped -lt "$stops" ] && [ $n -lt $((2 * stops + 10)) ]; do
     while [ $code = 75 ]; do
         "${run[@]}" --output "$out" >>"$work/run.words" 2>&1 &
         pid=$!
-        sleep $((RANDOM % 3)).$((RANDOM % 10))
+        at=$(((RANDOM * 32768 + RANDOM) % ms))
+        sleep $((at / 1000)).$(printf %03d $((at % 1000)))
         kill -INT $pid 2>/dev/null
         wait $pid
         code=$?
