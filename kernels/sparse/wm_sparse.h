@@ -57,6 +57,10 @@ typedef struct {
 bool wm_sparse_reserve (wm_sparse_buffer_t *self, size_t count, size_t each, uint64_t *allocations);
 void wm_sparse_release (wm_sparse_buffer_t *self);
 
+/* `bytes` not yet set, 64-byte aligned, on huge pages if they are many, for free (); NULL without
+   memory.  */
+void *wm_sparse_room (size_t bytes);
+
 /* `count` floats of 0, 64-byte aligned, for free (); NULL without memory.  */
 float *wm_sparse_floats (size_t count);
 

@@ -2,10 +2,11 @@
 
    Weights are packed as the kernel wants them; for one that wants floats, rows that are no multiple
    of 16 are padded, others stay the model's own. Packed ones are as large as the model's own, so
-   one copy serves all workers of a machine: a file beside the model in their cache, mapped by all.
-   It is not trusted: every process packs all weights once, a panel at a time, and uses the file
-   only if each panel is the same. The first process that finds no file writes it; others that open
-   meanwhile wait for it, because each would otherwise map a copy of its own.  */
+   one copy serves all workers of a machine but the first: a file beside the model in their cache,
+   mapped by all. It is not trusted: every process packs all weights once, a panel at a time, and
+   uses the file only if each panel is the same. The first process keeps its own copy and leaves an
+   empty file, since it may be the only one; the next writes it; others that open meanwhile wait for
+   it, because each would otherwise keep a copy of its own.  */
 #include "schema/base/wm_file.h"
 #include "kernels/sparse/wm_sparse.h"
 
@@ -145,6 +146,15 @@ static int lock_model (const char *path)
     return fd;
 }
 
+/* Leaves an empty file where there is none. false: there is one, or there can be none.  */
+static bool is_first (const fold_t *fold)
+{
+    const int fd = *fold->path ? open (fold->path, O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
+    if (fd >= 0)
+        close (fd);
+    return fd >= 0;
+}
+
 /* Folds with the file's panels, or with its own, which it then makes the file's. A file that cannot
    be written only costs memory.  */
 static bool fold_all (fold_t *fold)
@@ -155,12 +165,13 @@ static bool fold_all (fold_t *fold)
             return true;
         drop_panels (fold->root);
     }
-    fold->to = (uint32_t *) (void *) wm_sparse_floats (fold->bytes / sizeof (float));
+    const bool alone = is_first (fold);
+    fold->to = wm_sparse_room (fold->bytes);
     if (!fold->to)
         return false;
     fold_panels (fold);
     const wm_part_t part = { fold->to, fold->bytes };
-    if (*fold->path && !wm_file_write (fold->path, &part, 1, NULL) && map_panels (fold)) {
+    if (*fold->path && !alone && !wm_file_write (fold->path, &part, 1, NULL) && map_panels (fold)) {
         if (memcmp (fold->root->packed, fold->to, fold->bytes) == 0) {
             free (fold->to);
             return true;
