@@ -81,8 +81,17 @@ static wm_ks_code_t plan_values (wm_infer_t *self, wm_kserve_tensor_t *tensor, b
 {
     wm_json_data_t *values = &self->values[tensor - self->request.input];
     size_t most;
-    if (!is_cut || !values->text || tensor->type == WM_TYPE_BYTES || tensor->type == WM_TYPE_FP16 ||
-        tensor->type == WM_TYPE_BF16)
+    if (tensor->type == WM_TYPE_FP16 || tensor->type == WM_TYPE_BF16)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "receiving %s data via JSON is not supported: send input '%.100s' as a "
+                           "binary tensor ('binary_data_size')",
+                           wm_type_name (tensor->type), tensor->name);
+    if (tensor->type == WM_TYPE_BYTES)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "input '%.100s' is of type BYTES, and models here take numbers: send "
+                           "what the model '%.100s' states in its metadata",
+                           tensor->name, self->request.model);
+    if (!is_cut || !values->text)
         return bad_values (tensor, error);
     if (!wm_infer_bytes (tensor, &tensor->bytes))
         return wm_infer_misshapen (&self->request, tensor, error);

@@ -23,7 +23,8 @@ static void put_string (wm_buffer_t *to, const char *text, size_t bytes)
     json_decref (string);
 }
 
-/* JSON has no NaN: null, which clients in Python make NaN again; an infinity is what overflows.  */
+/* JSON has no NaN: null, which clients in Python make NaN again; an infinity is what overflows. A
+   "-0" would be read as an integer, without its sign.  */
 static void put_real (wm_buffer_t *to, double value, int digits)
 {
     char text[40];
@@ -31,6 +32,8 @@ static void put_real (wm_buffer_t *to, double value, int digits)
         put_text (to, "null");
     else if (isinf (value))
         put_text (to, value < 0 ? "-1e999" : "1e999");
+    else if (value == 0 && signbit (value))
+        put_text (to, "-0.0");
     else {
         snprintf (text, sizeof text, "%.*g", digits, value);
         put_text (to, text);

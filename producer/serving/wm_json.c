@@ -234,7 +234,7 @@ static bool put_number (uint8_t *to, wm_type_t type, const number_t *number, con
         const double real = real_of (number, text);
         const float single = (float) real;
         memcpy (to, type == WM_TYPE_FP32 ? (const void *) &single : &real, bytes);
-        return type == WM_TYPE_FP32 ? !isinf (single) : !isinf (real);
+        return type == WM_TYPE_FP64 || isinf (real) || !isinf (single); /* 1e999 is an infinity */
     }
     const bool is_signed = type >= WM_TYPE_INT8 && type <= WM_TYPE_INT64;
     const uint64_t most = type == WM_TYPE_BOOL ? 1 : UINT64_MAX >> (64 - 8 * bytes + is_signed);
@@ -245,19 +245,49 @@ static bool put_number (uint8_t *to, wm_type_t type, const number_t *number, con
            (is_signed || !number->is_negative || !number->digits);
 }
 
+/* Reads a value that is a word. JSON has no NaN and no infinities: they come as what the gateway
+   writes for them (null, 1e999) or as Python's json and Triton's clients do.  */
+static const char *take_word (const wm_json_reader_t *self, wm_type_t type)
+{
+    static const struct {
+        const char *text;
+        bool is_truth;
+        float value;
+    } words[] = {
+        { "true", true, 1 },
+        { "false", true, 0 },
+        { "null", false, NAN },
+        { "NaN", false, NAN },
+        { "Infinity", false, INFINITY },
+        { "-Infinity", false, -INFINITY },
+    };
+    const size_t rest = (size_t) (self->end - self->at);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const size_t n = strlen (words[i].text);
+        const float single = words[i].value;
+        const double real = (double) single;
+        if (words[i].is_truth != (type == WM_TYPE_BOOL) || rest <= n ||
+            memcmp (self->at, words[i].text, n) != 0)
+            continue;
+        if (type == WM_TYPE_BOOL)
+            *self->to = single != 0;
+        else if (type == WM_TYPE_FP32)
+            memcpy (self->to, &single, sizeof single);
+        else if (type == WM_TYPE_FP64)
+            memcpy (self->to, &real, sizeof real);
+        else
+            return NULL;
+        return self->at + n;
+    }
+    return NULL;
+}
+
 /* Reads one value. Returns what is behind it; NULL if it is not of the type.  */
 static const char *take_value (const wm_json_reader_t *self, wm_type_t type)
 {
-    const size_t rest = (size_t) (self->end - self->at);
     number_t number;
-    if (type == WM_TYPE_BOOL && rest > 4 && memcmp (self->at, "true", 4) == 0) {
-        *self->to = 1;
-        return self->at + 4;
-    }
-    if (type == WM_TYPE_BOOL && rest > 5 && memcmp (self->at, "false", 5) == 0) {
-        *self->to = 0;
-        return self->at + 5;
-    }
+    if (!is_digit (self->at[*self->at == '-']))
+        return take_word (self, type);
     const char *behind = take_number (&number, self->at);
     return behind && put_number (self->to, type, &number, self->at) ? behind : NULL;
 }

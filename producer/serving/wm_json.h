@@ -2,8 +2,9 @@
 
    jansson takes some 40 bytes for a number of two, so it gets only what is left of the text when
    the arrays "data" of the inputs are cut out (wm_json_skeleton), which is little. These arrays are
-   read straight into their tensors (wm_json_read), as strictly as jansson would: RFC 8259.
-   Thread: any; plain values.  */
+   read straight into their tensors (wm_json_read), as strictly as jansson would: RFC 8259. Only
+   what JSON lacks may have words: NaN is null or NaN, an infinity Infinity, -Infinity or a number
+   beyond FP64. Thread: any; plain values.  */
 #ifndef WM_JSON_H
 #define WM_JSON_H
 

@@ -58,6 +58,18 @@ def infer(address, model, tensors, outputs=(), code=200):
     return found
 
 
+def infer_json(address, model, tensors, outputs=(), code=200):
+    """The same by JSON there and back, as Python's json writes it: Infinity, NaN."""
+    head = {"inputs": [{"name": name, "shape": array.shape, "datatype": kind, "data": array.tolist()} for name, kind, array in tensors]}
+    if outputs:
+        head["outputs"] = [{"name": name} for name in outputs]
+    answer = ask(address, f"/v2/models/{model}/infer", "POST", json.dumps(head), code)
+    if code != 200:
+        return answer["error"]
+    return {one["name"]: np.array([np.nan if value is None else value for value in one["data"]], TYPES[one["datatype"]]).reshape(one["shape"])
+            for one in answer["outputs"]}
+
+
 # ---- files ---------------------------------------------------------------------------------------
 
 def save(path, nodes, inputs, outputs, constants, opset=18):

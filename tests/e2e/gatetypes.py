@@ -9,12 +9,13 @@ import ml_dtypes
 import numpy as np
 
 import gatemodels
-from gatemodels import call, index, infer, save, wait_for
+from gatemodels import call, index, infer, infer_json, save, wait_for
 
 KINDS = {"BOOL": "?", "INT8": "i1", "INT16": "<i2", "INT32": "<i4", "INT64": "<i8", "UINT8": "u1", "UINT16": "<u2",
          "UINT32": "<u4", "UINT64": "<u8", "FP16": "<f2", "BF16": ml_dtypes.bfloat16, "FP32": "<f4", "FP64": "<f8"}
 WHOLE = [kind for kind in KINDS if "INT" in kind]
 REAL = ("FP16", "BF16", "FP32", "FP64")
+HALVES = ("FP16", "BF16")   # which JSON has not
 gatemodels.TYPES.update(KINDS)
 np.seterr(all="ignore")
 
@@ -192,30 +193,47 @@ def limits(_, address, *names):
             outputs = outputs_of(name, what)
             if not outputs:
                 continue
+            given = [("a", name, a.reshape(shape)), ("b", name, b.reshape(shape))]
+            wide = [out for out, _, _, kind, _ in outputs if kind not in HALVES]
             try:
-                found = infer(address, name + what, [("a", name, a.reshape(shape)), ("b", name, b.reshape(shape))])
+                found = [infer(address, name + what, given)] + ([infer_json(address, name + what, given, wide)] if name not in HALVES else [])
             except AssertionError as error:
                 wrong.append(f"{name}{what}: refused: {error}")
                 continue
-            for out, _, _, kind, of in outputs:
-                off = differs(found[out], of(a, b).astype(KINDS[kind]).reshape(shape))
+            for by, (out, _, _, kind, of) in [(by, one) for by in range(len(found)) for one in outputs if by == 0 or one[0] in wide]:
+                off = differs(found[by][out], of(a, b).astype(KINDS[kind]).reshape(shape))
                 if off:
-                    wrong.append(f"{name}{what} {out}: {len(off)} of {len(a)} differ: " + "; ".join(off[:4]))
+                    wrong.append(f"{name}{what} {out}, by {'JSON' if by else 'bytes'}: {len(off)} of {len(a)} differ: " + "; ".join(off[:4]))
     assert not wrong, "\n".join(wrong)
 
 
 def infinite(_, address):
-    """Infinities are values, there and back; a mask of -inf is one; NaN holds its row alone."""
+    """Infinities are values, there and back, in JSON too; a mask of -inf is one; NaN holds its row alone."""
     x = np.array([[1, 2, 3, 4], [np.inf, -np.inf, 0, 1], [0, 1, 2, np.nan], [5, 6, 7, 8]], np.float32)
     mask = np.array([[1, 1, 0, 1], [0, 1, 1, 1], [1, 1, 1, 1], [0, 0, 1, 0]], bool)
-    found = infer(address, "mask", [("x", "FP32", x), ("mask", "BOOL", mask)])
+    given = [("x", "FP32", x), ("mask", "BOOL", mask)]
     masked = np.where(mask, x, np.float32(-np.inf))
     share = np.exp(masked - masked.max(1, keepdims=True))
     masked[2], share[2] = np.nan, np.nan
     same = x.copy()
     same[2] = np.nan
-    assert not differs(found["masked"], masked) and not differs(found["same"], same), found
-    assert np.allclose(found["share"], share / share.sum(1, keepdims=True), 1e-6, equal_nan=True), found["share"]
+    for by in (infer, infer_json):
+        found = by(address, "mask", given)
+        assert not differs(found["masked"], masked) and not differs(found["same"], same), found
+        assert np.allclose(found["share"], share / share.sum(1, keepdims=True), 1e-6, equal_nan=True), found["share"]
+    again = infer_json(address, "mask", [("x", "FP32", found["masked"]), given[1]])   # what the gateway printed
+    assert not differs(again["masked"], masked), again
+    page = call(address, "POST", "/v2/models/mask/infer", '{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[null,1e999,-1e999,1e39]},'
+                '{"name":"mask","shape":[1,4],"datatype":"BOOL","data":[true,true,true,true]}]}')
+    assert page[0] == 400 and b"give an array of FP32 values" in page[2], page   # 1e39 is no infinity
+    page = call(address, "POST", "/v2/models/mask/infer", '{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32",'
+                '"data":[5,1e999,-1e999,Infinity]},{"name":"mask","shape":[1,4],"datatype":"BOOL","data":[true,false,true,false]}]}')
+    assert page[0] == 200 and b'"data":[5,1e999,-1e999,1e999]' in page[2], page
+    for kind in HALVES:
+        error = infer_json(address, "mask", [("x", kind, x), given[1]], code=400)
+        assert error == f"receiving {kind} data via JSON is not supported: send input 'x' as a binary tensor ('binary_data_size')", error
+    error = call(address, "POST", "/v2/models/mask/infer", '{"inputs":[{"name":"x","shape":[1],"datatype":"BYTES","data":["a"]}]}')[2]
+    assert b"is of type BYTES, and models here take numbers" in error, error
 
 
 def ids(_, address):
