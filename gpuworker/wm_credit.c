@@ -13,9 +13,8 @@ void wm_credit_init (wm_credit_t *self)
 
 void wm_credit_bound (wm_credit_t *self, uint64_t row_bytes)
 {
-    const uint32_t fit = row_bytes > WM_RAGGED_BYTES_MAX
-                             ? (uint32_t) (WM_CREDIT_BYTES / row_bytes)
-                             : WM_CREDIT_MAX;
+    const uint32_t fit =
+        row_bytes > WM_RAGGED_BYTES ? (uint32_t) (WM_CREDIT_BYTES / row_bytes) : WM_CREDIT_MAX;
     self->most = fit > 3 ? fit : 3; /* one computes, one waits, one is not acknowledged */
 }
 

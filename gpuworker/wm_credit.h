@@ -32,7 +32,7 @@ typedef struct {
 
 void wm_credit_init (wm_credit_t *self);
 
-/* Bounds the batches by their memory, where patches have more than WM_RAGGED_BYTES_MAX: row_bytes
+/* Bounds the batches by their memory, where patches have more than WM_RAGGED_BYTES: row_bytes
    is what one of them, or its result, has.  */
 void wm_credit_bound (wm_credit_t *self, uint64_t row_bytes);
 

@@ -262,6 +262,10 @@ static const wm_option_t import_options[] = {
     {.name = "exact-types",
      .help = "for wiremill gateway: integers of 32 and 64 bits and FP64 of inputs and outputs stay "
              "as they are, and are not float32"},
+    {.name = "row-bytes", .value = "BYTES", .least = WM_RAGGED_BYTES,
+     .most = 4l * (WM_RAGGED_VALUES_MAX + 1),
+     .help = "for wiremill gateway: a row of a model with free dimensions has so many bytes at "
+             "most, as float32 (default 12M); every process takes memory for such rows"},
     {.name = NULL},
 };
 
@@ -300,13 +304,17 @@ static int import_main (const wm_args_t *args)
     const char *plugin = wm_args_text (args, "engine");
     if (plugin && (wm_args_text (args, "outputs") || wm_args_given (args, "whole") ||
                    wm_args_given (args, "general") || wm_args_given (args, "accept-differences") ||
-                   wm_args_given (args, "exact-types")))
+                   wm_args_given (args, "exact-types") || wm_args_given (args, "row-bytes")))
         return wm_args_refuse (args, "--engine: the plug-in reads the model: leave the others out");
+    const uint32_t row_values = wm_args_given (args, "row-bytes")
+                                    ? (uint32_t) wm_args_number (args, "row-bytes") / 4 - 1
+                                    : 0;
     const wm_import_choices_t choices = { .outputs = wm_args_text (args, "outputs"),
                                           .whole = wm_args_given (args, "whole"),
                                           .general = wm_args_given (args, "general"),
                                           .accept = wm_args_given (args, "accept-differences"),
-                                          .exact = wm_args_given (args, "exact-types") };
+                                          .exact = wm_args_given (args, "exact-types"),
+                                          .row_values = row_values };
     const bool alone = !plugin && wm_plugin_is (from);
     const wm_fault_t fault = plugin  ? wm_plugin_import (plugin, from, to, why, &error)
                              : alone ? wm_plugin_import (from, NULL, to, why, &error)

@@ -40,7 +40,8 @@
 #define WM_PATCH_BYTES_MAX (256u << 20) /* the same of a batch of one patch: an image, a tile */
 #define WM_FRAME_OVERHEAD (64u << 10)   /* its own header, and what zstd adds */
 #define WM_FRAME_BYTES_MAX (WM_PATCH_BYTES_MAX + WM_FRAME_OVERHEAD) /* of any campaign */
-#define WM_RAGGED_BYTES_MAX (12u << 20)  /* of a ragged row, with its status */
+#define WM_RAGGED_BYTES                                                                            \
+    (12u << 20) /* of a ragged row, with its status, unless the model has more */
 #define WM_CONTROL_BYTES_MAX (64u << 10) /* any message of an operator, any header-only message */
 #define WM_PATH_BYTES_MAX 2048u          /* an input's name must fit a 4 KiB header */
 #define WM_TEXT_BYTES_MAX 480u
@@ -52,7 +53,7 @@
 #define WM_OUTPUTS_MAX 1024u        /* network outputs a hit: scores, each a column */
 #define WM_ANSWER_VALUES_MAX (WM_PATCH_BYTES_MAX / 4 - 1) /* likewise: an image */
 #define WM_CREDIT_MAX 256u                                /* batches a worker may hold */
-#define WM_CREDIT_BYTES (256u << 20)     /* ... of patches beyond WM_RAGGED_BYTES_MAX, at least 3 */
+#define WM_CREDIT_BYTES (256u << 20)     /* ... of patches beyond WM_RAGGED_BYTES, at least 3 */
 #define WM_STRAY_MAX (4 * WM_CREDIT_MAX) /* results of unannounced events, a session */
 #define WM_STRAY_ALL_MAX (256 * WM_STRAY_MAX) /* of all sessions since the start: 80 MB */
 #define WM_UNREAD_BYTES_MAX (16u << 20)       /* answers that a peer leaves unread: four of 4 MiB */
@@ -86,16 +87,16 @@ static inline uint32_t wm_frame_bytes_max (uint64_t n_value, uint64_t n_output)
     return wm_row_bytes_max (n_value, n_output) + WM_FRAME_OVERHEAD;
 }
 
-/* Returns wm_row_bytes_max where it changes what processes take, beyond WM_RAGGED_BYTES_MAX; else
+/* Returns wm_row_bytes_max where it changes what processes take, beyond WM_RAGGED_BYTES; else
    0.  */
 static inline uint32_t wm_large_bytes (uint64_t n_value, uint64_t n_output)
 {
     const uint32_t most = wm_row_bytes_max (n_value, n_output);
-    return most > WM_RAGGED_BYTES_MAX ? most : 0;
+    return most > WM_RAGGED_BYTES ? most : 0;
 }
 
 /* Returns the least --budget of a campaign: four of its largest messages where patches have more
-   than WM_RAGGED_BYTES_MAX, so that two workers have one while the next comes.  */
+   than WM_RAGGED_BYTES, so that two workers have one while the next comes.  */
 static inline uint64_t wm_budget_least (uint64_t n_value, uint64_t n_output)
 {
     const uint64_t large = wm_large_bytes (n_value, n_output);

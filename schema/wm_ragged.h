@@ -3,7 +3,8 @@
    A model with free dimensions (NuGraph's lists of hits; images of any height and width) takes and
    returns such rows. A row goes alone in a batch of kind PATCHES, with as many values as it has;
    its result is one status and one row. The pins of such a campaign state `lengths: vary`, and
-   their n_value and n_output are the most values that a row may have.
+   their n_value and n_output are the most values that a row may have: WM_RAGGED_VALUES, or as many
+   as the model was imported for.
 
    A row is float32 throughout, also the counts in its head, which are whole numbers below 2^24 and
    so exact: no row has a value that is not finite but in its tensors.
@@ -26,7 +27,8 @@
 
 #define WM_RAGGED_TENSORS_MAX 16u
 #define WM_RAGGED_DIMS_MAX 8u
-#define WM_RAGGED_VALUES_MAX (WM_RAGGED_BYTES_MAX / 4 - 1) /* with a status: WM_RAGGED_BYTES_MAX */
+#define WM_RAGGED_VALUES (WM_RAGGED_BYTES / 4 - 1) /* of a row, unless its model has more */
+#define WM_RAGGED_VALUES_MAX ((1u << 24) - 1)      /* of any: what its head can state, 64 MiB */
 
 typedef struct {
     uint32_t n_dim, dim[WM_RAGGED_DIMS_MAX];

@@ -258,7 +258,7 @@ static wm_fault_t seed_row (const wm_onnx_t *onnx, const wm_model_t *model, uint
             carried[p].type = port->is_exact ? port->type : 0;
             draw_reals (&state, draw, port, drawn + tensor[p].at, tensor[p].n_value);
         }
-        *n = wm_ragged_begin (row, WM_RAGGED_VALUES_MAX, n_tensor, carried);
+        *n = wm_ragged_begin (row, wm_model_n_value (model), n_tensor, carried);
         for (uint32_t p = 0; p < n_port && *n; p++)
             carry (wm_model_input (model, p), drawn + tensor[p].at, tensor[p].n_value,
                    row + carried[p].at);
@@ -287,7 +287,7 @@ static uint32_t score_row (wm_device_t *device, const wm_model_t *model, float *
 }
 
 typedef struct {
-    float *row, *scores, *other; /* of one row; WM_RAGGED_VALUES_MAX each */
+    float *row, *scores, *other; /* of one row: the most that the model has */
     float *inputs, *answers;     /* of all that are kept */
     size_t n_value[2];           /* of those */
 } rows_t;
@@ -360,9 +360,8 @@ static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model, w
                                  wm_error_t *error)
 {
     char text[160] = "every row of the test is too large";
-    rows_t rows = { .row = malloc (WM_RAGGED_BYTES_MAX),
-                    .scores = malloc (WM_RAGGED_BYTES_MAX),
-                    .other = malloc (WM_RAGGED_BYTES_MAX) };
+    const size_t most = wm_model_n_value (model) * sizeof (float);
+    rows_t rows = { .row = malloc (most), .scores = malloc (most), .other = malloc (most) };
     wm_fault_t fault = rows.row && rows.scores && rows.other
                            ? answer_rows (device, onnx, model, parts, &rows, text, error)
                            : wm_fault (error, WM_EHOST, "no memory for known answers");
@@ -672,7 +671,9 @@ static wm_fault_t write_model (wm_onnx_t *onnx, const wm_import_choices_t *choic
     wm_net_t net;
     wm_arena_t arena = { 0 };
     wm_onnx_ports_t how = { .whole = choices->whole };
-    wm_model_parts_t parts = { .why = why, .input = input, .output = output };
+    wm_model_parts_t parts = {
+        .why = why, .input = input, .output = output, .row_values = choices->row_values
+    };
     memcpy (parts.sha256, sha256, sizeof parts.sha256);
     bool family = false;
     wm_fault_t fault = wm_onnx_inputs (onnx, &how, input, &parts.n_input, error);
@@ -708,11 +709,15 @@ static wm_fault_t identify (wm_onnx_t *onnx, const wm_import_choices_t *choices,
         return error->fault;
     const bool exact = choices->exact && has_exact (onnx);
     memcpy (sha256, onnx->sha256, 32);
-    if (!choices->outputs && !choices->whole && !choices->general && !choices->accept && !exact)
+    if (!choices->outputs && !choices->whole && !choices->general && !choices->accept && !exact &&
+        !choices->row_values)
         return WM_OK;
-    char text[64];
-    snprintf (text, sizeof text, "whole %d general %d %s%s", choices->whole, choices->general,
-              choices->accept ? "accept 1 " : "", exact ? "exact 1 " : "");
+    char text[96];
+    int n =
+        snprintf (text, sizeof text, "whole %d general %d %s%s", choices->whole, choices->general,
+                  choices->accept ? "accept 1 " : "", exact ? "exact 1 " : "");
+    if (choices->row_values)
+        snprintf (text + n, sizeof text - (size_t) n, "row %u ", choices->row_values);
     const char *outputs = choices->outputs ? choices->outputs : "";
     wm_digest_t *digest = wm_digest_new ();
     wm_digest_add (digest, onnx->sha256, 32);

@@ -418,7 +418,7 @@ static wm_fault_t take_memory (wm_judge_t *self, wm_error_t *error)
            (self->rows * of_row > WM_JUDGE_VALUES_MAX || self->rows * work > WORK_MAX))
         self->rows /= 2;
     const size_t n = ragged ? WM_JUDGE_VALUES_MAX / 8 : (size_t) self->rows * self->n_value,
-                 n_score = ragged ? WM_RAGGED_VALUES_MAX : (size_t) self->rows * self->n_output;
+                 n_score = ragged ? self->n_output : (size_t) self->rows * self->n_output;
     bool fine = (self->row = malloc (n * sizeof *self->row)) != NULL;
     const size_t n_moved = ragged ? n_score : self->n_output;
     fine &= (self->moved = malloc (n_moved * sizeof (float))) != NULL;

@@ -53,7 +53,9 @@ typedef struct {
     uint8_t digest[16]; /* of everything behind this field */
     uint8_t sha256[32];
     uint32_t n_input, n_output, n_known;
-    uint32_t height, width, channel, n_conv, n_dense;
+    uint32_t
+        height; /* of a patch of the family; of a ragged model the most values of a row, or 0 */
+    uint32_t width, channel, n_conv, n_dense;
     uint64_t known_inputs, known_scores, original, original_bytes;
     uint64_t madds;     /* of a general model; 0 in those that are older than this field */
     wm_judged_t judged; /* likewise */
@@ -215,15 +217,17 @@ static broken_t check_denses (const header_t *self, uint64_t flat, uint32_t n_ou
 static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_output)
 {
     const bool ragged = free_port (self);
+    const uint32_t row = self->height ? self->height : WM_RAGGED_VALUES;
+    if (ragged && (row < WM_RAGGED_VALUES || row > WM_RAGGED_VALUES_MAX))
+        return "the values of a row";
     broken_t broken = check_ports (self->input, self->n_input, ragged,
-                                   ragged ? WM_RAGGED_VALUES_MAX : WM_PATCH_BYTES_MAX / 4, n_value);
+                                   ragged ? row : WM_PATCH_BYTES_MAX / 4, n_value);
     if (!broken)
-        broken = check_ports (
-            self->output, self->n_output, ragged,
-            ragged                          ? WM_RAGGED_VALUES_MAX
-            : self->kind != WM_MODEL_FAMILY ? WM_ANSWER_VALUES_MAX
-                                            : WM_OUTPUTS_MAX,
-            n_output);
+        broken = check_ports (self->output, self->n_output, ragged,
+                              ragged                          ? row
+                              : self->kind != WM_MODEL_FAMILY ? WM_ANSWER_VALUES_MAX
+                                                              : WM_OUTPUTS_MAX,
+                              n_output);
     if (broken)
         return broken;
     if ((ragged || exact_port (self)) && self->kind != WM_MODEL_GENERAL)
@@ -690,6 +694,7 @@ wm_fault_t wm_model_write (const char *path, const wm_model_parts_t *parts, wm_e
                    .kind = parts->kind,
                    .n_input = parts->n_input,
                    .n_output = parts->n_output,
+                   .height = parts->row_values,
                    .madds = parts->madds,
                    .judged = parts->judged };
     memcpy (h.magic, magic, sizeof magic);

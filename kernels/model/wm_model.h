@@ -185,6 +185,11 @@ uint32_t wm_model_n_output (const wm_model_t *self);
 /* Returns whether a dimension is free; *port (may be NULL): the first that has one.  */
 bool wm_model_is_ragged (const wm_model_t *self, const wm_port_t **port);
 
+/* The refusal of a row whose scores have more than wm_model_n_output.  */
+#define WM_MODEL_ROW_TOO_LARGE                                                                     \
+    "the outputs have more values than a row of this model may have: import it with a larger "     \
+    "--row-bytes, or state a larger row_bytes in config.pbtxt"
+
 /* Returns whether a patch goes alone in its batch: it or its scores have more than
    WM_RAW_BYTES_MAX.  */
 bool wm_model_is_large (const wm_model_t *self);
@@ -233,6 +238,7 @@ typedef struct {
     wm_judged_t judged;
     uint32_t n_known;
     const float *known_inputs, *known_scores;
+    uint32_t row_values;    /* of a ragged model: the most of a row; 0: WM_RAGGED_VALUES */
     size_t known_values[2]; /* of a ragged model: the values of all its rows of inputs, of scores */
 } wm_model_parts_t;
 

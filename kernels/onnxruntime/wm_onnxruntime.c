@@ -283,7 +283,7 @@ static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *o
                              char text[300])
 {
     const int64_t first = !wm_onnxruntime_session_whole (self->session);
-    const uint32_t n = wm_model_n_output_port (self->model);
+    const uint32_t n = wm_model_n_output_port (self->model), most = wm_model_n_output (self->model);
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     for (uint32_t i = 0; i < n; i++) {
         const wm_port_t *port = wm_model_output (self->model, i);
@@ -291,14 +291,14 @@ static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *o
         tensor[i] = (wm_ragged_t){ .n_dim = port->n_dim, .type = port->is_exact ? port->type : 0 };
         for (uint32_t d = 0; d < port->n_dim && fits; d++) {
             const int64_t size = out[i].dim[d + first];
-            fits = size < WM_RAGGED_VALUES_MAX && (!port->dim[d] || size == port->dim[d]);
+            fits = size <= WM_RAGGED_VALUES_MAX && (!port->dim[d] || size == port->dim[d]);
             tensor[i].dim[d] = (uint32_t) size;
         }
         if (!fits)
             return "an output has another shape than the model states";
     }
-    if (!wm_ragged_begin (scores, WM_RAGGED_VALUES_MAX, n, tensor))
-        return "the outputs have more values than a ragged row has (12 MiB)";
+    if (!wm_ragged_begin (scores, most, n, tensor))
+        return WM_MODEL_ROW_TOO_LARGE;
     for (uint32_t i = 0; i < n; i++)
         if (!wm_onnxruntime_take (&out[i], wm_model_output (self->model, i), scores + tensor[i].at))
             return NO_FLOAT32;
@@ -332,7 +332,7 @@ static wm_fault_t score_row (engine_t *self, const wm_batch_t *batch, float *sco
     if (why.fault == WM_EHOST && error)
         *error = why;
     if (why.fault || broken)
-        wm_ragged_refuse (scores, WM_RAGGED_VALUES_MAX, broken ? broken : why.text);
+        wm_ragged_refuse (scores, wm_model_n_output (self->model), broken ? broken : why.text);
     return why.fault == WM_EHOST ? WM_EHOST : WM_OK;
 }
 

@@ -178,7 +178,8 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
         fault = wm_openvino_failed (error, WM_EHOST, "start");
     else if (!(fault = read_graph (self, !wm_model_is_ragged (model, NULL), &self->graph, error)) &&
              !(fault = choose_rows (self, error)) && wm_model_is_ragged (model, NULL)) {
-        self->ragged = wm_openvino_ragged_new (&self->graph, self->core, config->threads, error);
+        self->ragged = wm_openvino_ragged_new (&self->graph, self->core, wm_model_n_output (model),
+                                               config->threads, error);
         fault = self->ragged ? WM_OK : error->fault;
     } else if (!fault) {
         fault = wm_openvino_form_open (&self->form, &self->graph, self->core, self->rows,

@@ -26,6 +26,7 @@ struct wm_openvino_ragged_t {
     const wm_openvino_graph_t *graph;
     ov_core_t *core;
     int threads;
+    uint32_t row_values; /* of a row of scores at most */
     ov_compiled_model_t *compiled;
     bool is_spoilt; /* a row ended by an exception */
     uint32_t n_slot;
@@ -86,7 +87,7 @@ static wm_fault_t compile (wm_openvino_ragged_t *self, wm_error_t *error)
 }
 
 wm_openvino_ragged_t *wm_openvino_ragged_new (const wm_openvino_graph_t *graph, ov_core_t *core,
-                                              int threads, wm_error_t *error)
+                                              uint32_t row_values, int threads, wm_error_t *error)
 {
     const uint32_t n = (uint32_t) threads + 1;
     wm_openvino_ragged_t *self = calloc (1, sizeof *self + n * sizeof *self->slot);
@@ -94,7 +95,9 @@ wm_openvino_ragged_t *wm_openvino_ragged_new (const wm_openvino_graph_t *graph, 
         wm_fault (error, WM_EHOST, "no memory for the OpenVINO engine");
         return NULL;
     }
-    *self = (wm_openvino_ragged_t){ .graph = graph, .core = core, .threads = threads, .n_slot = n };
+    *self = (wm_openvino_ragged_t){
+        .graph = graph, .core = core, .threads = threads, .row_values = row_values, .n_slot = n
+    };
     if (compile (self, error))
         wm_openvino_ragged_destroy (&self);
     return self;
@@ -147,7 +150,7 @@ static wm_fault_t start (wm_openvino_ragged_t *self, slot_t *slot, const wm_batc
     const char *broken =
         wm_model_row (graph->input, graph->n_input, batch->patch, batch->patch_values, tensor);
     if (broken) {
-        wm_ragged_refuse (scores, WM_RAGGED_VALUES_MAX, broken);
+        wm_ragged_refuse (scores, self->row_values, broken);
         return WM_OK;
     }
     for (uint32_t i = 0; i < graph->n_input; i++)
@@ -175,7 +178,7 @@ static const char *find_output (const wm_openvino_graph_t *graph, const slot_t *
     bool fits = shape.rank == port->n_dim + first && (!first || shape.dims[0] == 1);
     for (uint32_t d = 0; d < port->n_dim && fits; d++) {
         const int64_t size = shape.dims[d + first];
-        fits = size >= 0 && size < WM_RAGGED_VALUES_MAX && (!port->dim[d] || size == port->dim[d]);
+        fits = size >= 0 && size <= WM_RAGGED_VALUES_MAX && (!port->dim[d] || size == port->dim[d]);
         tensor->dim[d] = (uint32_t) size;
     }
     ov_shape_free (&shape);
@@ -183,15 +186,16 @@ static const char *find_output (const wm_openvino_graph_t *graph, const slot_t *
 }
 
 /* Takes the outputs; is_nan: their values are NaN.  */
-static const char *take_outputs (const wm_openvino_graph_t *graph, const slot_t *slot,
+static const char *take_outputs (const wm_openvino_ragged_t *self, const slot_t *slot,
                                  float *scores, bool is_nan)
 {
+    const wm_openvino_graph_t *graph = self->graph;
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     const char *broken = NULL;
     for (uint32_t i = 0; i < graph->n_output && !broken; i++)
         broken = find_output (graph, slot, i, &tensor[i]);
-    if (!broken && !wm_ragged_begin (scores, WM_RAGGED_VALUES_MAX, graph->n_output, tensor))
-        broken = "the outputs have more values than a ragged row has (12 MiB)";
+    if (!broken && !wm_ragged_begin (scores, self->row_values, graph->n_output, tensor))
+        broken = WM_MODEL_ROW_TOO_LARGE;
     for (uint32_t i = 0; i < graph->n_output && !broken; i++) {
         void *data;
         if (!tensor[i].n_value)
@@ -217,16 +221,16 @@ static void collect (wm_openvino_ragged_t *self, slot_t *slot, _Atomic uint64_t 
     slot->scores = NULL;
     if (ov_infer_request_wait (slot->request) != OK) {
         wm_openvino_failed (&why, WM_EBATCH, "compute it");
-        wm_ragged_refuse (scores, WM_RAGGED_VALUES_MAX, why.text);
+        wm_ragged_refuse (scores, self->row_values, why.text);
         self->is_spoilt = true;
     } else {
         const wm_guard_found_t found =
             wm_openvino_graph_find (self->graph, slot->request, why.text, sizeof why.text);
         const char *broken = found == WM_GUARD_OUTSIDE
                                  ? why.text
-                                 : take_outputs (self->graph, slot, scores, found == WM_GUARD_NAN);
+                                 : take_outputs (self, slot, scores, found == WM_GUARD_NAN);
         if (broken)
-            wm_ragged_refuse (scores, WM_RAGGED_VALUES_MAX, broken);
+            wm_ragged_refuse (scores, self->row_values, broken);
     }
     atomic_fetch_add (progress, 1);
 }

@@ -11,12 +11,12 @@
 typedef struct wm_openvino_ragged_t wm_openvino_ragged_t;
 
 /* Compiles the graph, which is lent like the core, for so many threads; one row more runs at once.
-   NULL with *error.  */
+   row_values: of a row of scores at most. NULL with *error.  */
 wm_openvino_ragged_t *wm_openvino_ragged_new (const wm_openvino_graph_t *graph, ov_core_t *core,
-                                              int threads, wm_error_t *error);
+                                              uint32_t row_values, int threads, wm_error_t *error);
 void wm_openvino_ragged_destroy (wm_openvino_ragged_t **self_p);
 
-/* Computes n batches of one row each; scores[i] has room for WM_RAGGED_VALUES_MAX. A row that the
+/* Computes n batches of one row each; scores[i] has room for row_values. A row that the
    model does not take gets a refusal with the reason. WM_EHOST: no memory.  */
 wm_fault_t wm_openvino_ragged_score (wm_openvino_ragged_t *self, uint32_t n,
                                      const wm_batch_t *const *batch, float *const *scores,

@@ -245,6 +245,20 @@ const json_t *wm_config_port (const json_t *config, const char *field, const cha
     return NULL;
 }
 
+const char *wm_config_parameter (const json_t *config, const char *key)
+{
+    const json_t *one;
+    const char *text = NULL;
+    size_t i;
+    json_array_foreach (json_object_get (config, "parameters"), i, one)
+    {
+        const char *name = wm_pbtxt_text (one, "key");
+        if (name && strcmp (name, key) == 0)
+            text = wm_pbtxt_text (wm_pbtxt_message (one, "value"), "string_value");
+    }
+    return text;
+}
+
 static wm_fault_t take_ports (const json_t *config, const char *field, kind_t kind, uint32_t n,
                               wm_signature_port_t *port, wm_error_t *error)
 {

@@ -207,6 +207,9 @@ wm_fault_t wm_config_check (const json_t *config, wm_signature_t *signature, wm_
    are not 1.  */
 bool wm_config_is_whole (const json_t *config);
 
+/* Returns the text of a parameter of config.pbtxt; NULL: it states none.  */
+const char *wm_config_parameter (const json_t *config, const char *key);
+
 /* What the configuration (NULL: none) states of dynamic_batching.  */
 wm_batching_t wm_config_batching (const json_t *config);
 

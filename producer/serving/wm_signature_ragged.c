@@ -43,13 +43,14 @@ wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     float head[2 + WM_SIGNATURE_PORTS_MAX * (1 + WM_RAGGED_DIMS_MAX)];
     *n_value = shapes (self, request, plan, tensor)
-                   ? wm_ragged_begin (head, WM_RAGGED_VALUES_MAX, self->n_input, tensor)
+                   ? wm_ragged_begin (head, self->n_value, self->n_input, tensor)
                    : 0;
     if (!*n_value)
         return wm_ks_fail (error, WM_KS_INVALID,
-                           "a row of inputs for model '%s' has more than %u values, the most that "
-                           "wiremill takes",
-                           request->model, WM_RAGGED_VALUES_MAX);
+                           "a row of inputs for model '%s' has more than %u float32s, the most "
+                           "that it was loaded for: state parameters { key: \"row_bytes\" } in its "
+                           "config.pbtxt",
+                           request->model, self->n_value);
     for (uint32_t p = 0; p < self->n_input; p++) {
         const wm_signature_port_t *port = &self->input[p];
         const wm_kserve_tensor_t *from = &request->input[plan->input[p]];

@@ -21,9 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NO_BATCH "it has no batch dimension"        /* the importer's reason, of such a model */
-#define WAITS_FOR_ROOM "broker: disk full" /* logged by one that does not serve yet */
+#define NO_BATCH "it has no batch dimension" /* the importer's reason, of such a model */
+#define WAITS_FOR_ROOM "broker: disk full"   /* logged by one that does not serve yet */
 #define CAN_SCORE "a worker can score"
+#define ROW_BYTES "row_bytes"          /* a parameter of config.pbtxt */
 #define HEAD_BYTES ((size_t) 64 << 10) /* of a message, beside its values */
 #define TICK_US 20000
 #define PROOF_US 20000000       /* a crew that failed and then runs for so long works */
@@ -501,8 +502,13 @@ static void import (wm_version_t *self)
     char made[PATH_MAX + 16], log[PATH_MAX + 16];
     snprintf (made, sizeof made, "%s/model.wmm", self->folder);
     snprintf (log, sizeof log, "%s/log", self->folder);
-    const char *argv[8] = { "wiremill", "import", "--output", made, self->file };
+    const char *row_bytes = wm_config_parameter (self->config, ROW_BYTES);
+    const char *argv[10] = { "wiremill", "import", "--output", made, self->file };
     uint32_t n = 5;
+    if (row_bytes) {
+        argv[n++] = "--row-bytes";
+        argv[n++] = row_bytes;
+    }
     if (self->is_whole)
         argv[n++] = "--whole";
     if (!self->entry->broker) /* a farm's rows are float32 where it was given the same file */
@@ -568,7 +574,9 @@ static void begin (wm_version_t *self)
 {
     static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_refused, on_failed };
     const wm_models_t *models = self->entry->models;
-    if ((self->entry->broker || self->is_whole) && !*self->wmm) {
+    const bool is_ours =
+        self->entry->broker || self->is_whole || wm_config_parameter (self->config, ROW_BYTES);
+    if (is_ours && !*self->wmm) {
         import (self);
         return;
     }

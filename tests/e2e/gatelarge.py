@@ -1,6 +1,7 @@
 """gatelarge.py - a model whose rows are larger than a batch of any other, by HTTP and gRPC, while its worker is killed.
 
-usage: gatelarge.py make FOLDER WIRES BINS [scores]    FOLDER/tile.onnx: three channels of such a plane to one (scores: to 8)
+usage: gatelarge.py make FOLDER WIRES BINS [scores|free]    FOLDER/tile.onnx: three channels of such a plane to one (scores: to 8; free:
+                                                           of a plane of any size)
        gatelarge.py PART FOLDER GRPC HTTP WIRES BINS ...      parts are functions below; of gatewire.py it has the wires
 """
 import http.client
@@ -18,7 +19,8 @@ WEIGHT, BIAS = np.array([0.5, -0.25, 0.125], "f4"), 0.25
 
 def make(folder, wires, bins, scores=""):
     from onnx import TensorProto, checker, helper, numpy_helper, save
-    side = [int(wires), int(bins)]
+    side = ["wires", "bins"] if scores == "free" else [int(wires), int(bins)]
+    scores = scores == "scores"
     nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"]), helper.make_node("Relu", ["c"], ["r" if scores else "y"])]
     if scores:
         nodes += [helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[side[0] // 2, side[1] // 4], strides=[side[0] // 2, side[1] // 4]),
@@ -41,23 +43,25 @@ def wanted(values):
     return np.maximum(np.tensordot(values, WEIGHT, (1, 0)) + np.float32(BIAS), 0)[:, None]
 
 
-def by_http(values):
+def by_http(values, model="m", code=200):
     head = json.dumps({"inputs": [{"name": "x", "shape": values.shape, "datatype": "FP32",
                                    "parameters": {"binary_data_size": values.nbytes}}],
                        "outputs": [{"name": "y", "parameters": {"binary_data": True}}]}).encode()
     connection = http.client.HTTPConnection(sys.argv[4], timeout=300)
-    connection.request("POST", "/v2/models/m/infer", head + values.tobytes(), {"Inference-Header-Content-Length": str(len(head))})
+    connection.request("POST", f"/v2/models/{model}/infer", head + values.tobytes(), {"Inference-Header-Content-Length": str(len(head))})
     answer = connection.getresponse()
     data = answer.read()
-    assert answer.status == 200, data[:300]
+    assert answer.status == code, data[:300]
+    if code != 200:
+        return json.loads(data)["error"]
     return np.frombuffer(data[int(answer.headers["Inference-Header-Content-Length"]):], "<f4")
 
 
-def by_grpc(values):
+def by_grpc(values, model="m"):
     from gatewire import call, fields, framed
     from protobuf import field
     tensor = field(1, "x") + field(2, "FP32") + b"".join(field(3, n) for n in values.shape)
-    answer = call("ModelInfer", framed(field(1, "m") + field(5, tensor) + field(7, values.tobytes())))[0]
+    answer = call("ModelInfer", framed(field(1, model) + field(5, tensor) + field(7, values.tobytes())))[0]
     return np.frombuffer(dict(fields(answer))[6], "<f4")
 
 
@@ -91,6 +95,30 @@ def killed():
     for thread in threads:
         thread.join()
     assert dead and not failed, (dead, failed)
+
+
+def free():
+    """Free sizes: 12 MiB a row, or what the model's row_bytes states; it is loaded again with others."""
+    from gatewire import ask
+    values = rows(1)
+
+    def load(bytes_of_row, code=200):
+        config = {"parameters": {"row_bytes": {"string_value": str(bytes_of_row)}}}
+        return ask("/v2/repository/models/free/load", json.dumps({"parameters": {"config": json.dumps(config)}}), code=code)
+    error = by_http(values, "free", 400)
+    assert "has more than 3145727 float32s" in error and 'parameters { key: "row_bytes" }' in error, error
+    for wrong in (7, "x", 1 << 27, ""):
+        error = load(wrong, 400).decode()
+        assert "row-bytes" in error, error
+        few = np.ascontiguousarray(values[:, :, :9])
+        assert np.array_equal(by_http(few, "free"), wanted(few).ravel())   # it goes on as it was
+    load(values.nbytes + 4096)
+    for ask_for in (by_http, by_grpc):
+        for some in map(np.ascontiguousarray, (values, values[:, :, :7, :5], values.transpose(0, 1, 3, 2))):
+            assert np.array_equal(ask_for(some, "free"), wanted(some).ravel()), (ask_for, some.shape)
+    more = np.concatenate([values, values[:, :, :64]], 2)
+    error = by_http(more, "free", 400)
+    assert f"has more than {(values.nbytes + 4096) // 4 - 1} float32s" in error, error
 
 
 if __name__ == "__main__":

@@ -67,6 +67,19 @@ bounded () { local most=$(((least + 8 * row / 3) / 1024 + 12288 + 65536)); [ -n 
 ok "the broker's memory is within its budget" bounded
 ok "the gateway ends" drained
 
+# Of free sizes: the limit is the model's.
+: >"$log" # now: the address of the gateway before is in it
+# shellcheck disable=SC2086
+mkdir -p "$work/models/free/1" && $python tests/e2e/gatelarge.py make "$work/models/free/1" $side free &&
+    mv "$work/models/free/1/tile.onnx" "$work/models/free/1/model.onnx" || bail "no model"
+gateway --threads 1 --model-repository "$work/models" --memory 400M --max-message 100M 2>"$log" &
+gateway=$!
+until_true 60 address || bail "no gateway"
+grpc=$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$log")
+until_true 300 is_ready || bail "no model is ready"
+ok "rows of free sizes: 12 MiB, or $row bytes and more, as the model's row_bytes states" run free
+ok "that gateway ends" drained
+
 large () { $python tests/e2e/gatelarge.py make "$work" 8192 2731 && refused 5 'has more than 256 MiB as float32: export the model with smaller inputs' \
     "$bin/wiremill" import "$work/tile.onnx" --output "$work/large.wmm"; }
 ok "a row of more than 256 MiB is refused" large

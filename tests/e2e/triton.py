@@ -195,6 +195,52 @@ def health():
         assert error.code() == rpc.StatusCode.NOT_FOUND, error
 
 
+def ghz():
+    """The calls of ghz: messages from JSON by a set of descriptors, without generated code; 50 workers, a deadline each."""
+    import base64
+    import json
+    from concurrent import futures
+    import grpc as rpc
+    from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+    pool, protoset = descriptor_pool.DescriptorPool(), descriptor_pb2.FileDescriptorSet()
+    with open(sys.argv[4], "rb") as given:   # as the manual makes it, for ghz --protoset
+        protoset.ParseFromString(given.read())
+    for file in protoset.file:
+        pool.Add(file)
+    service = pool.FindServiceByName("inference.GRPCInferenceService")
+    values, want = patches(tg.InferenceServerClient(grpc))
+    channels = [rpc.insecure_channel(grpc, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(5)]
+
+    def call(i, name, data):
+        method = service.methods_by_name[name]
+        request, response = (message_factory.GetMessageClass(one) for one in (method.input_type, method.output_type))
+        stub = channels[i % 5].unary_unary(f"/{service.full_name}/{name}", request.SerializeToString, response.FromString)
+        return stub(json_format.Parse(json.dumps(data), request()), timeout=20)
+
+    def infer(i):
+        rows = values[i % 390:i % 390 + 1 + i % 3]
+        tensor = {"name": PORT, "datatype": "FP32", "shape": rows.shape}
+        data = {"model_name": MODEL, "inputs": [tensor], "id": str(i)}
+        if i % 2:
+            tensor["contents"] = {"fp32_contents": rows.ravel().tolist()}
+        else:
+            data["raw_input_contents"] = [base64.b64encode(rows.tobytes()).decode()]
+        answer = call(i, "ModelInfer", data)
+        for output, raw in zip(answer.outputs, answer.raw_output_contents):
+            assert raw == want[output.name][i % 390:i % 390 + len(rows)].tobytes(), (i, output.name)
+        return answer.id == str(i) and len(answer.outputs) == len(OUTPUTS)
+
+    assert call(0, "ServerReady", {}).ready and call(0, "ModelMetadata", {"name": MODEL}).name == MODEL
+    assert "k" not in call(0, "ModelConfig", {"name": MODEL}).config.parameters
+    with futures.ThreadPoolExecutor(50) as workers:
+        assert all(workers.map(infer, range(int(sys.argv[5]))))
+    try:   # what ghz asks without --proto and --protoset
+        list(channels[0].stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")(iter([b"\x3a\x00"]), timeout=20))
+        raise AssertionError("it should have failed")
+    except rpc.RpcError as error:
+        assert error.code() == rpc.StatusCode.UNIMPLEMENTED, error
+
+
 def large():
     """500 requests of 150 kB and more on one connection, at a gateway with little memory: most of them wait for it."""
     client, answers = tg.InferenceServerClient(grpc), queue.Queue()

@@ -31,6 +31,10 @@ for version in "" -2.48 -2.25; do
     ok "tritonclient ${version:--2.73}: too large a request is refused in words" run "$version" larger
 done
 ok "gRPC's own service of health, by grpcio's client" run "" health
+protoset () { grep -q '^ghz --insecure --protoset triton.protoset ' ops/manual/reference/gateway-protocol.md &&
+    sed -n '/^from google.protobuf/,/^END$/{/^END$/!p}' ops/manual/reference/gateway-protocol.md | (cd "$work" && "$OLDPWD/$venv/bin/python"); }
+ok "the manual's set of descriptors for ghz" protoset
+ok "ghz's calls: messages made from JSON by descriptors" run "" ghz "$work/triton.protoset" "$(size 500 5000 5000)"
 ok "a stream of 1,000 requests in order" run "" stream
 ok "requests that are cancelled" run "" cancel
 ok "500 clients at once" run "" many

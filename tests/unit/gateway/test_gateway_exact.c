@@ -61,7 +61,7 @@ static wm_signature_t make (uint32_t size)
                                                  .bytes = ROWS * LENGTH * bytes };
     }
     if (self.is_ragged)
-        self.n_value = self.n_score = WM_RAGGED_VALUES_MAX;
+        self.n_value = self.n_score = WM_RAGGED_VALUES;
     return self;
 }
 

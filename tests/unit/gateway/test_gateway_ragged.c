@@ -200,7 +200,7 @@ static int begin (void **state)
     wm_signature_add (&signature, true, "sum", WM_TYPE_FP32, 1, &list);
     wm_signature_add (&signature, true, "n", WM_TYPE_INT32, 0, NULL);
     assert_true (signature.is_ragged);
-    signature.n_value = signature.n_score = WM_RAGGED_VALUES_MAX;
+    signature.n_value = signature.n_score = WM_RAGGED_VALUES;
     const wm_gather_how_t how = { .model = "m",
                                   .version = "1",
                                   .signature = &signature,
@@ -296,13 +296,15 @@ static void test_refused (void **state)
     refused (WM_KS_INVALID, "input 'x' of model 'm': value 7 is not finite");
     make (1, 1600000);
     add ();
-    refused (WM_KS_INVALID, "a row of inputs for model 'm' has more than 3145727 values, the most "
-                            "that wiremill takes");
+    refused (WM_KS_INVALID, "a row of inputs for model 'm' has more than 3145727 float32s, the "
+                            "most that it was loaded for: state parameters { key: \"row_bytes\" } "
+                            "in its config.pbtxt");
     make (0, 1); /* of no row, so that it has no bytes: a size that no row can state */
     ask.input[0].dim[1] = ask.input[1].dim[1] = UINT32_MAX + 2ll;
     add ();
-    refused (WM_KS_INVALID, "a row of inputs for model 'm' has more than 3145727 values, the most "
-                            "that wiremill takes");
+    refused (WM_KS_INVALID, "a row of inputs for model 'm' has more than 3145727 float32s, the "
+                            "most that it was loaded for: state parameters { key: \"row_bytes\" } "
+                            "in its config.pbtxt");
     assert_int_equal (n_sent, 0);
 }
 
@@ -539,6 +541,7 @@ static void test_reshaped (void **state)
     wm_ks_request_t request = { .model = "m", .input = &input, .n_input = 1 };
     wm_signature_add (&one, false, "x", WM_TYPE_FP32, 4, dim);
     wm_signature_add (&one, true, "y", WM_TYPE_FP32, 4, dim);
+    one.n_value = one.n_score = WM_RAGGED_VALUES;
     for (int k = 0; k < 2; k++) {
         wm_signature_port_t *port = k ? &one.output[0] : &one.input[0];
         port->n_dim = 3;

@@ -161,12 +161,12 @@ static void credit_grows_and_falls (void **state)
     assert_int_equal (credit.window, WM_CREDIT_MAX);
 }
 
-/* Patches beyond WM_RAGGED_BYTES_MAX are bounded by their bytes; three may be here at least.  */
+/* Patches beyond WM_RAGGED_BYTES are bounded by their bytes; three may be here at least.  */
 static void credit_is_bounded_by_memory (void **state)
 {
     (void) state;
     static const uint64_t rows[][2] = { { WM_RAW_BYTES_MAX, WM_CREDIT_MAX },
-                                        { WM_RAGGED_BYTES_MAX, WM_CREDIT_MAX },
+                                        { WM_RAGGED_BYTES, WM_CREDIT_MAX },
                                         { 20u << 20, 12 },
                                         { 128u << 20, 3 },
                                         { WM_PATCH_BYTES_MAX, 3 } };
@@ -191,7 +191,7 @@ static void bounds_follow_the_patch (void **state)
     assert_int_equal (wm_row_bytes_max (2304, 4), WM_RAW_BYTES_MAX);
     assert_int_equal (wm_frame_bytes_max (2304, 4), WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD);
     assert_int_equal (wm_budget_least (2304, 4), WM_BUDGET_BYTES_LEAST);
-    assert_int_equal (wm_budget_least (WM_RAGGED_BYTES_MAX / 4 - 1, WM_RAGGED_BYTES_MAX / 4 - 1),
+    assert_int_equal (wm_budget_least (WM_RAGGED_BYTES / 4 - 1, WM_RAGGED_BYTES / 4 - 1),
                       WM_BUDGET_BYTES_LEAST);
     assert_int_equal (wm_row_bytes_max (tile, image), 4 * tile);
     assert_int_equal (wm_row_bytes_max (1, tile), 4 * tile + 1);

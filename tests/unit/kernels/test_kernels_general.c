@@ -500,7 +500,7 @@ static wm_batch_t batch_of (float *row, uint32_t n)
     return (wm_batch_t){ .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = n, .patch = row };
 }
 
-static float ragged_scores[2][WM_RAGGED_VALUES_MAX];
+static float ragged_scores[2][WM_RAGGED_VALUES];
 
 /* The scores of a row of this length, which must be right.  */
 static uint32_t score_ragged (wm_device_t *device, uint32_t length, float *scores)
@@ -532,8 +532,8 @@ static void check_ragged_ports (const wm_model_t *model)
     assert_string_equal (port->name, "x");
     assert_true (port->n_dim == 2 && !port->dim[0] && port->dim[1] == 3 && !port->n_value);
     assert_true (!wm_model_output (model, 0)->dim[0] && wm_model_output (model, 1)->n_value == 3);
-    assert_int_equal (wm_model_n_value (model), WM_RAGGED_VALUES_MAX);
-    assert_int_equal (wm_model_n_output (model), WM_RAGGED_VALUES_MAX);
+    assert_int_equal (wm_model_n_value (model), WM_RAGGED_VALUES);
+    assert_int_equal (wm_model_n_output (model), WM_RAGGED_VALUES);
     const uint32_t n = wm_model_known (model, &inputs, &answers);
     assert_true (n >= 4);
     assert_int_not_equal ((int) inputs[0], (int) inputs[(size_t) inputs[0]]); /* of two lengths */
@@ -554,7 +554,7 @@ static void check_ragged_held (wm_device_t *device)
     batch = batch_of (row, n - 1);
     assert_int_equal (wm_device_score (device, &batch, &status, scores, &error), WM_OK);
     assert_int_equal (status, WM_HIT_HELD);
-    wm_ragged_refusal (scores, wm_ragged_length (scores, WM_RAGGED_VALUES_MAX), text, sizeof text);
+    wm_ragged_refusal (scores, wm_ragged_length (scores, WM_RAGGED_VALUES), text, sizeof text);
     assert_string_equal (text, "its number of values is not the one that it states");
     batch = batch_of (row, n);
     row[4] = 2, row[0] = (float) n;
@@ -614,6 +614,46 @@ static void free_dimensions (void **state)
     wm_model_destroy (&model);
 }
 
+/* The most values of a row are the model's; another number makes another model.  */
+static void rows_have_as_many_values_as_their_model (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    graph_t g = ragged ();
+    save_graph (&g);
+    wm_model_t *usual = imported (NULL);
+    wm_model_t *model = imported (&(wm_import_choices_t){ .row_values = WM_RAGGED_VALUES + 1000 });
+    assert_string_not_equal (wm_model_sha256 (model), wm_model_sha256 (usual));
+    assert_int_equal (wm_model_n_value (model), WM_RAGGED_VALUES + 1000);
+    assert_int_equal (wm_model_n_output (model), WM_RAGGED_VALUES + 1000);
+    const wm_device_config_t config = { .engine = "auto", .precision = "fp32", .threads = 1 };
+    wm_device_t *device = wm_device_new (model, NULL, &config, &error);
+    if (!device || wm_device_self_test (device, &error))
+        fail_msg ("%s", error.text);
+    const uint32_t lengths[] = { 1, (WM_RAGGED_VALUES + 1000 - 10) / 3,
+                                 (WM_RAGGED_VALUES + 1000 - 10) / 3 + 1 };
+    float *row = malloc (4 * (WM_RAGGED_VALUES + 2000)),
+          *scores = malloc (4 * (WM_RAGGED_VALUES + 1000));
+    for (int i = 0; i < 3; i++) {
+        char text[200] = "";
+        uint8_t status = 9;
+        wm_ragged_t x = { .n_dim = 2, .dim = { lengths[i], 3 } };
+        const uint32_t n = wm_ragged_begin (row, SIZE_MAX, 1, &x);
+        memset (row + x.at, 0, x.n_value * sizeof *row);
+        const wm_batch_t batch = batch_of (row, n);
+        assert_int_equal (wm_device_score (device, &batch, &status, scores, &error), WM_OK);
+        assert_int_equal (status, i < 2 ? WM_HIT_SCORED : WM_HIT_HELD);
+        if (i == 2)
+            wm_ragged_refusal (scores, wm_ragged_length (scores, SIZE_MAX), text, sizeof text);
+        assert_string_equal (text, i < 2 ? "" : WM_MODEL_ROW_TOO_LARGE);
+    }
+    free (row);
+    free (scores);
+    wm_device_destroy (&device);
+    wm_model_destroy (&model);
+    wm_model_destroy (&usual);
+}
+
 /* A GPU's scores of any model are believed as long as what it knew keeps its bits, whatever it lies
    between. The engine in wm_cuda.so's place adds up, and is wrong when it is told so.  */
 static void a_gpu_is_asked_again_what_it_knew (void **state)
@@ -670,6 +710,7 @@ int main (void)
         cmocka_unit_test (a_wrong_answer_is_found),
         cmocka_unit_test (a_wrong_exact_answer_is_found),
         cmocka_unit_test (free_dimensions),
+        cmocka_unit_test (rows_have_as_many_values_as_their_model),
         cmocka_unit_test (a_gpu_is_asked_again_what_it_knew),
         cmocka_unit_test (without_the_engine),
         cmocka_unit_test (models_that_no_engine_takes),

@@ -580,7 +580,7 @@ static void ragged_rows_leave_nothing_behind (void **state)
                                  .patch = row[k] };
         batches[k] = &batch[k];
         status[k] = &statuses[k];
-        scores[k] = malloc (WM_RAGGED_BYTES_MAX);
+        scores[k] = malloc (WM_RAGGED_BYTES);
         assert_non_null (scores[k]);
     }
     for (int threads = 1; threads <= 3; threads++) {

@@ -61,7 +61,7 @@ static void passes (wm_device_t *device)
 /* Scores a patch of VALUES, or a ragged row of one line of them. Returns its status.  */
 static uint8_t score (wm_device_t *device, bool is_free, const float *patch, float *scores)
 {
-    static float row[64], found[WM_RAGGED_VALUES_MAX];
+    static float row[64], found[WM_RAGGED_VALUES];
     wm_error_t error = { 0 };
     wm_ragged_t tensor = { .n_dim = 2, .dim = { 1, VALUES } };
     const uint32_t n = is_free ? wm_ragged_begin (row, 64, 1, &tensor) : VALUES;

@@ -17,7 +17,7 @@ static const uint32_t size_of[ROWS][3] = { { 32, 32, 7 }, { 7, 3, 5 }, { 8, 1, 1
                                            { 31, 32, 7 }, { 1, 1, 1 }, { 16, 9, 2 },
                                            { 0, 4, 3 },   { 2, 2, 2 }, { 32, 31, 7 } };
 
-static float row[VALUES_MAX], scores[WM_RAGGED_VALUES_MAX];
+static float row[VALUES_MAX], scores[WM_RAGGED_VALUES];
 
 /* How an output is made of input `in`.  */
 static void pass (graph_t *g, int how, int type, const char *in, const char *out)

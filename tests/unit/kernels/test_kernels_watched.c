@@ -304,7 +304,7 @@ static void a_ragged_row_is_held (void **state)
     assert_true (wm_model_is_ragged (model, NULL));
     for (uint32_t n = 1; n < 9; n++)
         for (int bad = 0; bad < 2; bad++) {
-            static float row[WM_RAGGED_VALUES_MAX], scores[WM_RAGGED_VALUES_MAX];
+            static float row[WM_RAGGED_VALUES], scores[WM_RAGGED_VALUES];
             wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX] = { { .n_dim = 1, .dim = { n } } };
             uint32_t n_tensor;
             uint8_t status;
