@@ -75,7 +75,7 @@ const wm_verb_t wm_verb_show = {
             "its identity, its scores (nan where it is held) and its status: `scored`, or why it "
             "is held.\n"
             "With --output draws a plane: charge in grey, hits by what they are called, track\n"
-            "blue, em red, michel gold, none grey; beside it by truth, where the input is "
+            "blue, em red, michel orange, none grey; beside it by truth, where the input is "
             "synthetic. A page (FILE.html) is interactive: zoom, scores of a hit, a threshold.\n"
             "Of an output with images (result: image) it draws these; a page has the charge\n"
             "below them.\n",

@@ -132,7 +132,7 @@ def report(data):
     return got
 
 
-COLOURS = "#0b5fb4", "#c62828", "#8a8a8a", "#eeb000"  # of track, em, none, michel, as wiremill show has them
+COLOURS = "#0b5fb4", "#a81420", "#8a8a8a", "#cf7d00"  # of track, em, none, michel, as wiremill show has them
 
 
 def picture_at(path, inputs=(), force=False):

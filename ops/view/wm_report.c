@@ -21,8 +21,8 @@
 /* Pictures over the whole page, in px, and their colours.  */
 #define WIDTH 1060
 #define BLUE "#0b5fb4"
-#define GOLD "#eeb000"
-#define RED "#c62828"
+#define GOLD "#cf7d00"
+#define RED "#a81420"
 #define GREY "#8a8a8a"
 #define HELD_LISTED 50 /* inputs, events and batches; and files with held hits */
 #define REASONS_MAX 64

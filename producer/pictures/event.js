@@ -12,7 +12,7 @@ const view = { t0: 0, t1: 1, panels: [], width: 0, height: 0, ratio: 1 };
 const HELD = 255, LACKS = 255, MARGIN = { left: 52, right: 20, top: 20, bottom: 38, gap: 8 };
 const element = {};
 const ordered = {}; // hits with a colour, plane by plane, in the order in which they are drawn
-let call = null, best = null, paint = null, asked = false, isStale = false, dark = false;
+let call = null, paint = null, asked = false, isStale = false, dark = false;
 
 // ---- data ------------------------------------------------------------------------------------------------------------
 
@@ -142,16 +142,15 @@ function dress() {
   theme.paper = dark ? 0xff1d1814 : 0xffffffff;
   for (let i = 0; i < 256; i++) {
     const s = i / 255;
-    theme.score[i] = dark ? oklch(0.5 + 0.43 * s, 0.13 + 0.03 * s, 285 - 180 * s) : oklch(0.68 - 0.4 * s, 0.11 + 0.05 * s, 195 + 160 * s);
+    theme.score[i] = dark ? oklch(0.53 + 0.4 * s, 0.13 + 0.03 * s, 285 - 180 * s) : oklch(0.65 - 0.37 * s, 0.11 + 0.05 * s, 195 + 160 * s);
     theme.charge[i] = dark ? oklch(0.205 + 0.36 * s, 0.012 + 0.028 * s, 170) : oklch(1 - 0.36 * s, 0.045 * s, 170);
   }
   theme.charge[0] = theme.paper;
   theme.label = labels.map((label) => {
-    const known = { "#0b5fb4": 0xfff5b06c, "#c62828": 0xff6b6bff, "#eeb000": 0xff4fd2ff, "#8a8a8a": 0xffa6a6a6 };
-    const light = { "#eeb000": 0xff0079b0 }; // gold on white has a contrast of 1.9
-    return (dark ? known[label.colour] : light[label.colour]) || pixelOf(label.colour);
+    const onDark = { "#0b5fb4": 0xfff5b06c, "#a81420": 0xff3838f0, "#cf7d00": 0xff4fd2ff, "#8a8a8a": 0xff909090 };
+    return (dark && onDark[label.colour]) || pixelOf(label.colour);
   });
-  theme.held = dark ? 0xffe08cf5 : 0xffa8359c;
+  theme.held = dark ? 0xfff030a8 : 0xfffc0096;
 }
 
 // ---- what is painted, and in which order -----------------------------------------------------------------------------
@@ -774,7 +773,7 @@ function setLayer(layer) {
 // Shows the calls and scores of output A (0) or B (1): pictures, walks and selections are of this one.
 function setOutput(k) {
   state.output = k;
-  ({ call, best } = outputs[k]);
+  call = outputs[k].call;
   Object.assign(column, { score: outputs[k].score, status: outputs[k].status });
   for (const [at, button] of [...element.outputs.children].entries()) button.setAttribute("aria-pressed", at === k);
   repaint();
@@ -850,7 +849,7 @@ async function enter(k) {
   element.box.replaceChildren();
   element.walked.textContent = "";
   outputs.forEach(callAll);
-  ({ call, best } = outputs[state.output]);
+  call = outputs[state.output].call;
   Object.assign(column, { score: outputs[state.output].score, status: outputs[state.output].status });
   const fullest = tpcs.reduce((most, t, j) => (t.hits > tpcs[most].hits ? j : most), 0);
   const drawn = tpcs.findIndex((t) => t.planes.some((p) => document.getElementById(p.charge)));
@@ -899,7 +898,7 @@ const WALKS = {
     .sort((a, b) => column.score[column.truth[a]][a] - column.score[column.truth[b]][b])],
   wrong: ["called wrong", () => column.truth && rowsOf((i) => call[i] !== HELD && column.truth[i] < labels.length && column.truth[i] !== call[i])],
   unsure: ["least sure", () => labels.length > 1 && rowsOf((i) => call[i] !== HELD)
-    .sort((a, b) => column.score[best[a]][a] - column.score[best[b]][b])],
+    .sort((a, b) => column.score[call[a]][a] - column.score[call[b]][b])],
   differs: ["differs most", () => isPair() && rowsOf((i) => difference(i) > 0).map((i) => [difference(i), i]).sort((a, b) => b[0] - a[0]).map(([, i]) => i)],
   held: ["held", () => rowsOf((i) => call[i] === HELD)],
 };

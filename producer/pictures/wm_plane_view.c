@@ -15,6 +15,8 @@
 #define BAR_STEPS 24
 #define BAR_STEP_PX 3
 #define BAR_TEXT_PX 62
+#define SCALE_STEP_PX 6        /* of a score's, in the legend */
+#define SCALE_CHARACTER_PX 6.5 /* about */
 #define SCALE_COLOUR "#222222"
 #define MOST_SHARE 0.99 /* of the pixels with charge are not darker than the darkest */
 
@@ -286,12 +288,31 @@ static void draw_scales (wm_svg_t *plot, const wm_plane_view_t *self)
         fputs ("</g>\n", plot->out);
 }
 
+/* The classes that are a scale, as a bar. Returns its width.  */
+static double draw_scale (const wm_svg_t *plot, const wm_plane_view_t *self)
+{
+    double x = plot->left;
+    fprintf (plot->out, "<g class=\"scale\"><text x=\"%.1f\" y=\"16\">", x);
+    wm_svg_text (plot->out, self->scale);
+    x += SCALE_CHARACTER_PX * (double) strlen (self->scale) + 8;
+    fprintf (plot->out, "</text><text x=\"%.1f\" y=\"16\">0</text>", x);
+    x += 11;
+    for (uint32_t k = 0; k < self->n_scale; k++, x += SCALE_STEP_PX)
+        fprintf (plot->out, "<rect x=\"%.1f\" y=\"7\" width=\"%d\" height=\"9\" fill=\"%s\"/>", x,
+                 SCALE_STEP_PX + 1, self->class[k].colour);
+    fprintf (plot->out, "<text x=\"%.1f\" y=\"16\">1</text></g>\n", x + 4);
+    return x + 24 - plot->left;
+}
+
 static void draw_legend (wm_svg_t *plot, const wm_plane_view_t *self)
 {
     wm_svg_entry_t entry[WM_VIEW_CLASSES_MAX];
     char text[WM_VIEW_CLASSES_MAX][80];
     size_t n = 0;
-    for (uint32_t k = 0; k < self->n_class; k++) {
+    wm_svg_t beside = *plot;
+    if (self->n_scale)
+        beside.left += draw_scale (plot, self);
+    for (uint32_t k = self->n_scale; k < self->n_class; k++) {
         const wm_view_class_t *class = &self->class[k];
         if (!class->n)
             continue;
@@ -299,7 +320,7 @@ static void draw_legend (wm_svg_t *plot, const wm_plane_view_t *self)
         entry[n] = (wm_svg_entry_t){ .text = text[n], .colour = class->colour, .is_dot = true };
         n++;
     }
-    wm_svg_legend (plot, entry, n);
+    wm_svg_legend (&beside, entry, n);
 }
 
 /* What the shades of the background mean, above the frame's right end.  */
@@ -308,8 +329,8 @@ static void draw_bar (const wm_svg_t *plot, const wm_plane_view_t *self, const u
     const int last = self->is_painted ? HITS - 1 : 255;
     const double left = plot->right - BAR_TEXT_PX - BAR_STEPS * BAR_STEP_PX;
     fprintf (plot->out,
-             "<g class=\"bar\"><text text-anchor=\"end\" x=\"%.1f\" y=\"16\">%.3g</text>",
-             left - 5, self->is_signed ? -self->most : 0);
+             "<g class=\"bar\"><text text-anchor=\"end\" x=\"%.1f\" y=\"16\">%.3g</text>", left - 5,
+             self->is_signed ? -self->most : 0);
     for (int i = 0; i < BAR_STEPS; i++) {
         const uint8_t *rgb = &palette[3 * (i * last / (BAR_STEPS - 1))];
         fprintf (plot->out,

@@ -35,6 +35,8 @@ typedef struct {
     double most;     /* the value of the darkest */
     uint32_t n_class;
     wm_view_class_t class[WM_VIEW_CLASSES_MAX]; /* drawn in their order */
+    const char *scale;                          /* what the first n_scale classes are equal */
+    uint32_t n_scale;                           /* bands of, from 0 to 1; 0: none is */
     bool has_mark;                              /* a ring */
     double mark_x, mark_y;
 } wm_plane_view_t;

@@ -348,10 +348,10 @@ static void draw_density (const pictures_t *self, const wm_svg_axis_t *axis)
     plot.y.name = "B";
     wm_svg_begin (&plot);
     wm_svg_density (&plot, count, CELLS, CELLS);
-    wm_svg_line (&plot, axis->from, axis->from, axis->to, axis->to, "#c62828", true);
+    wm_svg_line (&plot, axis->from, axis->from, axis->to, axis->to, "#a81420", true);
     wm_svg_legend (&plot,
                    (const wm_svg_entry_t[]){
-                       { "the same score; darker: more hits", "#c62828", .is_dashed = true } },
+                       { "the same score; darker: more hits", "#a81420", .is_dashed = true } },
                    1);
     wm_svg_end (&plot);
 }

@@ -43,7 +43,7 @@ static const char style[] =
     "h3{font-size:1em;margin:1em 0 .3em}\n"
     "p{margin:.4em 0;overflow-wrap:anywhere}\n"
     ".verdict{border-left:6px solid #8a8a8a;background:#f4f4f4;padding:.5em .8em}\n"
-    ".good{border-color:#0b5fb4}.bad{border-color:#c62828}\n"
+    ".good{border-color:#0b5fb4}.bad{border-color:#a81420}\n"
     ".table{overflow-x:auto}\n"
     "table{border-collapse:collapse;margin:.4em 0;font-size:.92em}\n"
     "caption{text-align:left;color:#555;padding-bottom:.2em;white-space:nowrap}\n"
@@ -54,7 +54,7 @@ static const char style[] =
     ".grid span{width:1.5em;padding:.2em 0;text-align:center;background:#0b5fb4;color:#fff}\n"
     ".grid small{margin:.2em 1.2em 0 .3em;font-size:1em}\n"
     ".grid .open{background:#e4e4e4;color:#222}"
-    ".grid .partly,.grid .changed{background:#eeb000;color:#222}.grid .held{background:#c62828}\n"
+    ".grid .partly,.grid .changed{background:#cf7d00;color:#222}.grid .held{background:#a81420}\n"
     ".same{font-weight:600}details{margin:.4em 0}summary{cursor:pointer}\n"
     ".n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n"
     "td{overflow-wrap:anywhere}.n,.w{overflow-wrap:normal}.w{white-space:nowrap}\n"
@@ -75,12 +75,13 @@ static const char style[] =
     "@media screen and (prefers-color-scheme:dark){body{background:#14171a;color:#dcdcdc}"
     "h2{border-color:#4a4f55}th,td{border-color:#33383d}caption,figcaption,footer,.sign p"
     "{color:#a8adb3}.verdict,pre{background:#1f2428}.grid .open{background:#4a4f55;color:#fff}"
-    "a{color:#7db7f0}.good{border-color:#5aa2e6}.bad{border-color:#ef6b6b}" LINES
+    "a{color:#7db7f0}.good{border-color:#5aa2e6}.bad{border-color:#f03838}" LINES
     "{fill:#dcdcdc}" LINES ">rect:first-of-type{fill:#14171a}" LINES
     " [stroke='#222']{stroke:#dcdcdc}" LINES " [fill='#222']{fill:#dcdcdc}" LINES
     " [stroke='#e4e4e4']{stroke:#33383d}" LINES " [stroke='#0b5fb4']{stroke:#5aa2e6}" LINES
-    " [fill='#0b5fb4']{fill:#5aa2e6}" LINES " [stroke='#c62828']{stroke:#ef6b6b}" LINES
-    " [fill='#c62828']{fill:#ef6b6b}" LINES " [stroke='#6a3d9a']{stroke:#c9a6f0}" LINES
+    " [fill='#0b5fb4']{fill:#5aa2e6}" LINES " [stroke='#a81420']{stroke:#f03838}" LINES
+    " [fill='#a81420']{fill:#f03838}" LINES " [stroke='#cf7d00']{stroke:#ffd24f}" LINES
+    " [fill='#cf7d00']{fill:#ffd24f}" LINES " [stroke='#6a3d9a']{stroke:#c9a6f0}" LINES
     " [fill='#6a3d9a']{fill:#c9a6f0}}\n"
     "@page{margin:12mm}\n"
     "@media print{body{font-size:10.5px;print-color-adjust:exact;-webkit-print-color-adjust:exact}"

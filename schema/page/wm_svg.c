@@ -46,15 +46,15 @@ void wm_svg_text (FILE *out, const char *text)
 }
 
 /* The four of the network this is made for, then others. Simulated (Machado 2009) for the three
-   kinds of colour blindness, any two of the four differ by at least 30 in CIE Lab, as do they
-   from white.  */
+   kinds of colour blindness, any two of the four differ by at least 30 in CIE Lab, as do they from
+   white, on which each has a contrast of at least 3.  */
 const char *wm_svg_colour (const char *label, uint32_t place)
 {
     static const char *const known[][2] = {
-        { "track", "#0b5fb4" }, { "em", "#c62828" }, { "michel", "#eeb000" }, { "none", "#8a8a8a" }
+        { "track", "#0b5fb4" }, { "em", "#a81420" }, { "michel", "#cf7d00" }, { "none", "#8a8a8a" }
     };
-    static const char *const others[] = { "#0b5fb4", "#c62828", "#8a8a8a", "#eeb000",
-                                          "#00796b", "#8e44ad", "#4fb3e8", "#6d4321" };
+    static const char *const others[] = { "#0b5fb4", "#a81420", "#8a8a8a", "#cf7d00",
+                                          "#00796b", "#8e44ad", "#3a97cf", "#6d4321" };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp (label, known[i][0]))
             return known[i][1];

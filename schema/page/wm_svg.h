@@ -17,7 +17,7 @@
    UTF-8, control characters, and those that turn the direction of text become U+FFFD.  */
 void wm_svg_text (FILE *out, const char *text);
 
-/* Returns the colour of a score ("#0b5fb4"): track blue, em red, michel gold, none grey; of any
+/* Returns the colour of a score ("#0b5fb4"): track blue, em red, michel orange, none grey; of any
    other name the one for its place among the scores.  */
 const char *wm_svg_colour (const char *label, uint32_t place);
 

@@ -61,7 +61,7 @@ def curve(source, title, nth):
 def truth(name, said, folder, *stems):
     d, rows = page(name)
     used = lambda title: set(re.findall(r'(?:stroke|fill)="(#\w+)"', drawing(d["source"], title)))
-    labels = {"#0b5fb4", "#c62828", "#eeb000", "#8a8a8a"}
+    labels = {"#0b5fb4", "#a81420", "#cf7d00", "#8a8a8a"}
     assert labels <= used("ROC") and not labels & used("Scores of track"), (used("ROC"), used("Scores of track"))
     t, s, _ = joined(folder, stems)
     called = np.where(s[:, 3] >= 0.5, 3, s[:, :3].argmax(1))

@@ -17,7 +17,7 @@ import xml.etree.ElementTree as xml
 import h5py, numpy as np
 
 SVG = "{http://www.w3.org/2000/svg}"
-COLOUR = {"track": "#0b5fb4", "em": "#c62828", "michel": "#eeb000", "none": "#8a8a8a"}
+COLOUR = {"track": "#0b5fb4", "em": "#a81420", "michel": "#cf7d00", "none": "#8a8a8a"}
 COLUMNS = ["wire-0", "tick-0", "status-0", "id-0", "truth-0"] + ["score-%d" % k for k in range(4)]
 SCRIPTS = {""} | {' type="text/plain" data-name="%s"' % name for name in COLUMNS}
 LABELS = list(("track", "em", "none", "michel"))
@@ -150,12 +150,16 @@ def worst(path, scores, events, patches, name):
     assert "%d:%d:%d:%d" % tuple(t[n][row] for n in ("run", "subrun", "event", "hit_id")) == name
 
 def score(path, scores, events):
-    """dots by five bands of one score"""
+    """dots by bands of one score, in the colours of the legend's bar"""
     t, h, s, best = tables(scores, events)
     on = (t["event"] == 1) & (t["plane"] == 2)
-    bands = np.bincount(np.clip((s[1][on].astype(float) * 5).astype(int), 0, 4), minlength=5)
-    got = [len(plots(path)[0].dots.get(c, [])) for c in ("#b9cfe8", "#7fb0d6", "#3f86c2", "#8b3a8b", "#c62828")]
-    assert got == bands.tolist(), (got, bands)
+    bar = xml.parse(path).find(".//" + SVG + "g[@class='scale']")
+    assert [text.text for text in bar.findall(SVG + "text")] == ["em", "0", "1"]
+    shades = [rect.get("fill") for rect in bar.findall(SVG + "rect")]
+    n = len(shades)
+    bands = np.bincount(np.clip((s[1][on].astype(float) * n).astype(int), 0, n - 1), minlength=n)
+    got = [len(plots(path)[0].dots.get(c, [])) for c in shades]
+    assert n > 9 and got == bands.tolist(), (got, bands)
 
 def make(scores, events, folder):
     shutil.copy(scores, folder + "/held.h5"), shutil.copy(events, folder + "/no-truth.h5")
@@ -239,6 +243,12 @@ ok "the charge behind the hits is that of the input" right z.svg
 ok "the worst hit is that by NumPy, and its patch that of wiremill cut" right w.svg
 ok "... on a page" right w.html
 ok "bands of one score" right s.svg
+colours ()
+{
+    "$bin/wiremill" show "$work/held.h5" --event 1:1:1 --plane 0 --score em -o "$work/shades.svg" >/dev/null &&
+        keep python3 tests/e2e/colours.py "$work/w.html" "$work/shades.svg"
+}
+ok "colours of labels, scores and held hits are seen and told apart, on white and on dark, by colour-blind eyes too" colours
 elsewhere ()
 {
     mv "$work/layout.h5" "$work/moved.h5"

@@ -35,7 +35,7 @@ static void test_painted (void **state)
                              .y = { 0, 1120, false, "tick" },
                              .n_class = 2 };
     view.class[0] = (wm_view_class_t){ .name = "track", .colour = "#0b5fb4" };
-    view.class[1] = (wm_view_class_t){ .name = "em", .colour = "#c62828" };
+    view.class[1] = (wm_view_class_t){ .name = "em", .colour = "#a81420" };
     view.pixel = malloc ((size_t) view.n_x * view.n_y);
     memset (view.pixel, 255, (size_t) view.n_x * view.n_y);
     assert_int_equal (wm_view_add (&view, 0, 1100, 1118, &error), WM_OK);

@@ -260,7 +260,7 @@ static void test_colours (void **state)
     for (uint32_t i = 0; i < 4; i++)
         for (uint32_t k = 0; k < i; k++)
             assert_string_not_equal (wm_svg_colour (label[i], 0), wm_svg_colour (label[k], 0));
-    assert_string_equal (wm_svg_colour ("em", 7), "#c62828");
+    assert_string_equal (wm_svg_colour ("em", 7), "#a81420");
     for (uint32_t i = 0; i < 8; i++)
         for (uint32_t k = 0; k < i; k++)
             assert_string_not_equal (wm_svg_colour ("a", i), wm_svg_colour ("a", k));
