@@ -57,7 +57,7 @@ const wm_verb_t wm_verb_top = {
 /* clang-format on */
 
 typedef struct {
-    char given[256], endpoint[256], lasting[256], folder[PATH_MAX];
+    char given[256], endpoint[256], folder[PATH_MAX];
 } target_t;
 
 typedef struct {
@@ -84,7 +84,6 @@ static wm_fault_t find_address (target_t *target, const char *given, wm_error_t 
     if (!wm_address_parse (list, given, WM_ADDRESS_CONNECT, error))
         return error->fault = WM_EUSAGE;
     strcpy (target->endpoint, given);
-    strcpy (target->lasting, given);
     return WM_OK;
 }
 
@@ -101,10 +100,7 @@ static wm_fault_t find_target (target_t *target, const wm_args_t *args, const ch
                                         target->endpoint, target->folder, error);
     snprintf (target->given, sizeof target->given, "%s",
               *target->folder ? target->folder : target->endpoint);
-    strcpy (target->lasting, target->endpoint);
-    return fault || !*target->folder
-               ? fault
-               : wm_ask_lasting (NULL, target->folder, target->lasting, error);
+    return fault;
 }
 
 static int find_targets (top_t *self, const wm_args_t *args)
@@ -155,7 +151,6 @@ static void add_history (wm_top_campaign_t *campaign, const target_t *target)
     if (has_broker) {
         wm_client_t *client =
             wm_client_new (target->endpoint, WM_ROLE_MONITOR, "wiremill top", NULL, NULL);
-        wm_client_keys_of (client, target->folder);
         if (!wm_ask_open (client, target->folder, &error))
             take_pages (client, &past, (uint64_t) (now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S));
         if (wm_client_is_open (client))
@@ -551,9 +546,8 @@ static int run_live (top_t *self, int64_t interval_ms)
         return wm_complain ("top", &error);
     for (int i = 0; i < self->n; i++) {
         const target_t *target = &self->target[i];
-        self->poll[i] =
-            wm_top_poll_new ("top", target->given, target->lasting, target->folder, interval_ms,
-                             notify, WM_TOP_BUCKETS * WM_TOP_BUCKET_S, NULL);
+        self->poll[i] = wm_top_poll_new ("top", target->given, target->endpoint, target->folder,
+                                         interval_ms, notify, WM_TOP_BUCKETS * WM_TOP_BUCKET_S);
         if (!self->poll[i]) {
             wm_terminal_leave ();
             fprintf (stderr, "wiremill top: no thread for %.200s\n", target->given);

@@ -132,12 +132,45 @@ static wm_fault_t open_again (wm_client_t *client, wm_error_t *error)
     }
 }
 
+static bool is_monitor;
+
+void wm_ask_monitor (void)
+{
+    is_monitor = true;
+}
+
+wm_role_t wm_ask_role (void)
+{
+    return is_monitor ? WM_ROLE_MONITOR : WM_ROLE_OPERATOR;
+}
+
+/* Lets this process use the campaign's own join files, those that it may read, where the broker
+   that serves it wants keys and none was given. Returns whether that broker may want some.  */
+static bool use_keys (const char *campaign)
+{
+    static const wm_role_t order[] = { WM_ROLE_OPERATOR, WM_ROLE_MONITOR, WM_ROLE_PRODUCER,
+                                       WM_ROLE_WORKER };
+    char path[4200];
+    wm_endpoint_t file;
+    if (read_endpoint (campaign, &file) && !file.has_keys)
+        return false; /* no broker yet: the client will ask it, and goes nowhere without a key */
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        if (is_monitor && order[i] != WM_ROLE_MONITOR)
+            continue;
+        snprintf (path, sizeof path, "%.4000s/join-%s", campaign, wm_role_name (order[i]));
+        wm_join_offer (path);
+    }
+    return true;
+}
+
 /* endpoint.json outlives a broker that was killed, and its port may be another campaign's by
    now.  */
 wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, wm_error_t *error)
 {
     char id[33], last[WM_ADDRESS_BYTES + 200];
     wm_endpoint_t file;
+    if (*campaign) /* each time: the next broker may want keys, or none */
+        wm_client_keys_of (client, use_keys (campaign) ? campaign : "");
     const wm_fault_t fault = open_again (client, error);
     if (!*campaign || !read_endpoint (campaign, &file))
         return fault;
@@ -156,36 +189,6 @@ wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, wm_error_t *e
                      "%s/endpoint.json is out of date, or damaged: the broker that answers there "
                      "has another campaign",
                      campaign);
-}
-
-static bool is_monitor;
-
-void wm_ask_monitor (void)
-{
-    is_monitor = true;
-}
-
-wm_role_t wm_ask_role (void)
-{
-    return is_monitor ? WM_ROLE_MONITOR : WM_ROLE_OPERATOR;
-}
-
-/* Lets this process use the campaign's own join files, those that it may read, where the broker
-   that serves it wants keys and none was given.  */
-static void use_keys (const char *campaign)
-{
-    static const wm_role_t order[] = { WM_ROLE_OPERATOR, WM_ROLE_MONITOR, WM_ROLE_PRODUCER,
-                                       WM_ROLE_WORKER };
-    char path[4200];
-    wm_endpoint_t file;
-    if (read_endpoint (campaign, &file) && !file.has_keys)
-        return; /* no broker yet: it will tell, and the client refuses to go on without a key */
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        if (is_monitor && order[i] != WM_ROLE_MONITOR)
-            continue;
-        snprintf (path, sizeof path, "%.4000s/join-%s", campaign, wm_role_name (order[i]));
-        wm_join_offer (path);
-    }
 }
 
 /* ---- which broker ---------------------------------------------------------------------------- */
@@ -222,8 +225,8 @@ static wm_fault_t no_campaign (const char *folder, wm_error_t *error)
                      folder, beside);
 }
 
-static wm_fault_t find_broker (const wm_args_t *args, const char *folder, char endpoint[256],
-                               char campaign[4096], wm_error_t *error)
+wm_fault_t wm_ask_find (const wm_args_t *args, const char *folder, char endpoint[256],
+                        char campaign[4096], wm_error_t *error)
 {
     const char *broker = args ? wm_args_text (args, "broker") : NULL;
     const char *env = args && !broker && !folder ? getenv ("WM_BROKER") : NULL;
@@ -246,7 +249,7 @@ static wm_fault_t find_broker (const wm_args_t *args, const char *folder, char e
 wm_fault_t wm_ask_at (const wm_args_t *args, const char *folder, char endpoint[256],
                       char campaign[4096], wm_error_t *error)
 {
-    if (find_broker (args, folder, endpoint, campaign, error))
+    if (wm_ask_find (args, folder, endpoint, campaign, error))
         return error->fault;
     if (*campaign && wm_ask_endpoint (campaign, endpoint, NULL))
         use_keys (campaign);
@@ -265,7 +268,7 @@ wm_fault_t wm_ask_lasting (const wm_args_t *args, const char *folder, char endpo
                            wm_error_t *error)
 {
     char campaign[4096];
-    const wm_fault_t fault = find_broker (args, folder, endpoint, campaign, error);
+    const wm_fault_t fault = wm_ask_find (args, folder, endpoint, campaign, error);
     if (fault == WM_EBATCH && !folder) {
         strcpy (endpoint, WM_ASK_DEFAULT);
         return WM_OK;
@@ -512,7 +515,6 @@ const char *wm_ask_operator (const char *verb, char label[64])
 static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_t *error)
 {
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_MONITOR, "wiremill", NULL, NULL);
-    wm_client_keys_of (client, campaign);
     json_t *status = wm_ask_now (client, campaign, error);
     wm_client_destroy (&client);
     return status;

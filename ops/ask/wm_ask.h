@@ -22,6 +22,11 @@
 wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
                          wm_error_t *error);
 
+/* The same without a look for a running broker: endpoint[0] is 0 where a folder was named. `folder`
+   as below.  */
+wm_fault_t wm_ask_find (const wm_args_t *args, const char *folder, char endpoint[256],
+                        char campaign[4096], wm_error_t *error);
+
 /* The same where arguments mean something else: `folder` is what they name, NULL for none. Without
    `args` only a folder counts.  */
 wm_fault_t wm_ask_at (const wm_args_t *args, const char *folder, char endpoint[256],
@@ -49,8 +54,9 @@ bool wm_ask_has_folder (const json_t *status);
 /* Writes what a broker names an operator by: "USER@HOST (wiremill VERB)".  */
 const char *wm_ask_operator (const char *verb, char label[64]);
 
-/* Opens a session within answer_ms, of the campaign in this folder ("": of any). WM_EAGAIN also
-   where another campaign's broker answers.  */
+/* Opens a session within answer_ms, of the campaign in this folder ("": of any; lent to the
+   client), with that folder's keys where its broker wants some. WM_EAGAIN also where another
+   campaign's broker answers.  */
 wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, wm_error_t *error);
 
 /* The reply in the client's last message, NULL if it is no reply; the caller's.  */

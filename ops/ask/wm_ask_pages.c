@@ -46,7 +46,6 @@ static wm_fault_t ask_broker (const char *endpoint, const char *campaign, ask_t 
         return error->fault;
     const wm_role_t role = ask == ask_copy ? WM_ROLE_OPERATOR : WM_ROLE_MONITOR;
     wm_client_t *client = wm_client_new (endpoint, role, "wiremill", NULL, NULL);
-    wm_client_keys_of (client, campaign);
     wm_fault_t fault = wm_ask_open (client, campaign, error);
     if (!fault)
         fault = ask (argument, client, error);

@@ -6,6 +6,7 @@
 #include "ops/process/wm_complain.h"
 #include "schema/base/wm_address.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_process.h"
 #include "schema/session/wm_join.h"
 #include "schema/wm_limits.h"
 
@@ -14,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define NAP_MS 100
+#define LOOK_MS (wm_times ()->silence_ms / 6) /* 5 s */
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -27,15 +31,14 @@ wm_served_t *wm_served_named (wm_served_list_t *self, const char *name, size_t n
 
 /* Names the last one by its output folder or address; of two that have one name the second is
    NAME-2.  */
-static void give_name (wm_served_list_t *self, const char *given)
+static void give_name (wm_served_list_t *self)
 {
     char output[PATH_MAX], name[48], numbered[64];
     wm_served_t *one = &self->one[self->n];
     if (*one->folder)
         wm_folder_output (one->folder, output);
     else
-        snprintf (output, sizeof output, "%s",
-                  strstr (given, "://") ? strstr (given, "://") : given);
+        snprintf (output, sizeof output, "%s", one->endpoint);
     const char *slash = strrchr (output, '/'), *from = slash ? slash + 1 : output;
     size_t n = 0;
     for (; *from && n < sizeof name - 1; from++) {
@@ -74,16 +77,21 @@ static wm_fault_t check_address (const char *given, char endpoint[256], wm_error
     return wm_address_parse (list, given, WM_ADDRESS_CONNECT, error) ? WM_OK : error->fault;
 }
 
-/* Keeps the last one, under a name, unless it is there already.  */
-static void put (wm_served_list_t *self, const char *given)
+static bool is_known (const wm_served_list_t *self, const char *endpoint, const char *folder)
 {
-    const wm_served_t *one = &self->one[self->n];
     for (int i = 0; i < self->n; i++)
-        if (strcmp (self->one[i].endpoint, one->endpoint) == 0 &&
-            strcmp (self->one[i].folder, one->folder) == 0)
-            return;
-    give_name (self, given);
-    self->n++;
+        if (strcmp (self->one[i].endpoint, endpoint) == 0 &&
+            strcmp (self->one[i].folder, folder) == 0)
+            return true;
+    return false;
+}
+
+static bool start (wm_served_t *one, int64_t interval_ms)
+{
+    strcpy (one->before, "the broker answers");
+    one->poll = wm_top_poll_new ("serve", *one->folder ? one->folder : one->endpoint, one->endpoint,
+                                 one->folder, interval_ms, -1, 0);
+    return one->poll != NULL;
 }
 
 /* Adds the campaign of a folder or an address; one that is there already is left. args: also what
@@ -93,29 +101,28 @@ static wm_fault_t add (wm_served_list_t *self, const wm_args_t *args, const char
 {
     wm_served_t *one = &self->one[self->n];
     *one = (wm_served_t){ 0 };
-    const wm_fault_t fault = given && strstr (given, "://")
-                                 ? check_address (given, one->endpoint, error)
-                                 : wm_ask_lasting (args, given, one->endpoint, error);
+    wm_fault_t fault = given && strstr (given, "://")
+                           ? check_address (given, one->endpoint, error)
+                           : wm_ask_find (args, given, one->endpoint, one->folder, error);
+    if (fault == WM_EBATCH && !given) { /* as other commands that run long */
+        strcpy (one->endpoint, WM_ASK_DEFAULT);
+        fault = WM_OK;
+    }
     if (fault)
         return fault;
-    folder_of (one->endpoint, one->folder);
-    put (self, one->endpoint);
+    if (!*one->folder)
+        folder_of (one->endpoint, one->folder);
+    if (*one->folder)
+        *one->endpoint = 0;
+    if (is_known (self, one->endpoint, one->folder))
+        return WM_OK;
+    give_name (self);
+    if (self->interval_ms && !start (one, self->interval_ms))
+        return wm_fault (error, WM_EHOST, "no thread can be started");
+    if (self->interval_ms)
+        fprintf (stderr, "wiremill serve: %s: listed now\n", one->name);
+    self->n++;
     return WM_OK;
-}
-
-/* Adds the campaign of a folder with others, or why it cannot be asked.  */
-static void add_of_folder (wm_served_list_t *self, const char *campaign)
-{
-    wm_error_t error;
-    wm_served_t *one = &self->one[self->n];
-    if (self->n == WM_SERVED_MAX)
-        self->n_left_out++;
-    else if (add (self, NULL, campaign, &error)) {
-        *one = (wm_served_t){ 0 };
-        snprintf (one->folder, sizeof one->folder, "%s", campaign);
-        snprintf (one->why_not, sizeof one->why_not, "%.470s", error.text);
-        put (self, campaign);
-    }
 }
 
 typedef struct {
@@ -161,20 +168,34 @@ static entry_t *look_in (const char *folder, size_t *n)
     return list;
 }
 
+/* Adds all campaigns of a folder that there is room for, and counts the others. Returns how many it
+   has.  */
+static size_t add_all (wm_served_list_t *self, const char *folder, int *n_left_out)
+{
+    size_t n;
+    wm_error_t error;
+    entry_t *list = look_in (folder, &n);
+    for (size_t i = 0; i < n; i++)
+        if (self->n < WM_SERVED_MAX)
+            add (self, NULL, list[i].path, &error); /* else it has gone since */
+        else
+            *n_left_out += !is_known (self, "", list[i].path);
+    free (list);
+    return n;
+}
+
 /* Adds the campaign of an argument, or all that are in this folder.  */
 static wm_fault_t add_given (wm_served_list_t *self, const char *given, wm_error_t *error)
 {
-    size_t n = 0;
     char campaign[PATH_MAX];
-    entry_t *list = NULL;
-    if (!strstr (given, "://") && !wm_folder_find (given, campaign))
-        list = look_in (given, &n);
-    const wm_fault_t fault = n ? WM_OK : add (self, NULL, given, error);
-    for (size_t i = 0; i < n; i++)
-        add_of_folder (self, list[i].path);
-    self->is_list |= n > 0;
-    free (list);
-    return fault;
+    int n_left_out = self->n_left_out;
+    if (strstr (given, "://") || wm_folder_find (given, campaign) ||
+        !add_all (self, given, &n_left_out))
+        return add (self, NULL, given, error);
+    self->n_left_out = n_left_out;
+    self->is_list = true;
+    self->parent[self->n_parent++] = given;
+    return WM_OK;
 }
 
 int wm_served_find (wm_served_list_t *self, const wm_args_t *args)
@@ -199,7 +220,7 @@ int wm_served_find (wm_served_list_t *self, const wm_args_t *args)
     if (wm_join_take (args, &error))
         return wm_complain ("serve", &error);
     for (int i = 0; given; given = wm_args_rest (args, ++i)) {
-        if (self->n == WM_SERVED_MAX)
+        if (self->n == WM_SERVED_MAX || self->n_parent == WM_SERVED_MAX)
             return wm_args_refuse (args, "give at most %d campaigns", WM_SERVED_MAX);
         if (add_given (self, given, &error))
             return wm_complain ("serve", &error);
@@ -209,28 +230,48 @@ int wm_served_find (wm_served_list_t *self, const wm_args_t *args)
 
 /* ---- asking them ----------------------------------------------------------------------------- */
 
+static void *look (void *argument)
+{
+    wm_served_list_t *self = argument;
+    int64_t last_ms = wm_now_ms ();
+    for (; !atomic_load (&self->stops); wm_processes_nap (NAP_MS)) {
+        if (wm_now_ms () - last_ms < LOOK_MS)
+            continue;
+        int n_left_out = 0;
+        for (int i = 0; i < self->n_parent; i++)
+            add_all (self, self->parent[i], &n_left_out);
+        self->n_left_out = n_left_out;
+        last_ms = wm_now_ms ();
+    }
+    atomic_store (&self->has_looked, true);
+    return NULL;
+}
+
 bool wm_served_start (wm_served_list_t *self, int64_t interval_ms)
 {
-    for (int i = 0; i < self->n; i++) {
-        wm_served_t *one = &self->one[i];
-        strcpy (one->before, "the broker answers");
-        one->poll = wm_top_poll_new ("serve", *one->endpoint ? one->endpoint : one->folder,
-                                     *one->endpoint ? one->endpoint : WM_ASK_DEFAULT, one->folder,
-                                     interval_ms, -1, 0, *one->why_not ? one->why_not : NULL);
-        if (!one->poll)
+    self->interval_ms = interval_ms;
+    for (int i = 0; i < self->n; i++)
+        if (!start (&self->one[i], interval_ms))
             return false;
-    }
-    return true;
+    self->is_looking = self->n_parent && wm_process_thread (&self->looks, look, self) == 0;
+    return self->is_looking || !self->n_parent;
 }
 
 bool wm_served_end (wm_served_list_t *self, int64_t ms)
 {
     bool is_over = false;
+    const int64_t end = wm_now_ms () + ms;
+    atomic_store (&self->stops, true);
+    while (self->is_looking && !atomic_load (&self->has_looked) && wm_now_ms () < end)
+        wm_processes_nap (5);
+    if (self->is_looking && !atomic_load (&self->has_looked))
+        return false;
+    if (self->is_looking)
+        pthread_join (self->looks, NULL);
     for (int i = 0; i < self->n; i++)
         if (self->one[i].poll)
             wm_top_poll_stop (self->one[i].poll);
-    for (const int64_t end = wm_now_ms () + ms; !is_over && wm_now_ms () < end;
-         wm_processes_nap (5)) {
+    for (; !is_over && wm_now_ms () < end; wm_processes_nap (5)) {
         is_over = true;
         for (int i = 0; i < self->n; i++)
             is_over &= wm_top_poll_destroy (&self->one[i].poll);

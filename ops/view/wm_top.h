@@ -21,7 +21,7 @@ typedef struct {
     json_t *files;               /* rows of "wiremill-files-1"; NULL: nothing was asked */
     json_t *status;              /* "wiremill-status-1", the last answer; NULL: none yet */
     char note[480];              /* why nothing answers now */
-    wm_fault_t refusal;          /* not WM_OK: asking again is useless; the note explains */
+    wm_fault_t refusal;          /* not WM_OK: the broker refuses who asks; the note explains */
     double age_s;                /* of the last answer */
     float rate[WM_TOP_BUCKETS];  /* hits/s, the latest last; below 0: not known */
     char mark[WM_TOP_BUCKETS];   /* letters (wm_marks.h), ' ' or 0: no mark */

@@ -6,6 +6,7 @@
 #include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
 
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -16,14 +17,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AWAY_LEAST_MS 1000    /* between two attempts to reach a broker */
-#define PAST_EVERY_MS 2000    /* its rows are of a second */
-#define FILES_EVERY_MS 5000   /* while they are on the screen */
-#define PAST_ALL_MS 7200000LL /* they become minutes after two hours */
+#define AWAY_LEAST_MS 1000                       /* between two attempts to reach a broker */
+#define PAST_EVERY_MS 2000                       /* its rows are of a second */
+#define FILES_EVERY_MS 5000                      /* while they are on the screen */
+#define PAST_ALL_MS 7200000LL                    /* they become minutes after two hours */
+#define REFUSED_MS (wm_times ()->silence_ms / 2) /* until a broker that refused is asked again */
 
 struct wm_top_poll_t {
     pthread_t thread;
-    char verb[16], endpoint[256], folder[4096];
+    char verb[16], endpoint[PATH_MAX + 24], folder[PATH_MAX];
     int64_t interval_ms;
     int notify, wake;
     double past_s; /* how much of the history is asked for; 0: all */
@@ -293,21 +295,15 @@ static void *run (void *argument)
     char label[64];
     self->client = wm_client_new (self->endpoint, wm_ask_role (),
                                   wm_ask_operator (self->verb, label), NULL, &self->wake);
-    wm_client_keys_of (self->client, self->folder);
     self->is_ledger_due = true;
     while (!is_over (self)) {
-        const bool answers = !self->known.refusal && ask (self);
+        const bool answers = ask (self);
         read_files (self);
         execute_order (self);
-        const int64_t pause_ms =
-            answers || self->interval_ms > AWAY_LEAST_MS ? self->interval_ms : AWAY_LEAST_MS;
-        if (self->known.refusal) /* only this thread writes it */
-            while (!is_over (self)) {
-                nap (self, pause_ms);
-                execute_order (self);
-            }
-        else
-            nap (self, pause_ms);
+        const int64_t least_ms = answers               ? 0
+                                 : self->known.refusal ? REFUSED_MS /* this thread writes it */
+                                                       : AWAY_LEAST_MS;
+        nap (self, self->interval_ms > least_ms ? self->interval_ms : least_ms);
     }
     if (wm_client_is_open (self->client))
         wm_client_close (self->client, WM_REASON_DONE, "");
@@ -317,17 +313,15 @@ static void *run (void *argument)
 }
 
 wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
-                                const char *folder, int64_t interval_ms, int notify, double past_s,
-                                const char *why_not)
+                                const char *folder, int64_t interval_ms, int notify, double past_s)
 {
     wm_top_poll_t *self = calloc (1, sizeof *self);
     if (!self || (self->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         goto fail;
     snprintf (self->verb, sizeof self->verb, "%s", verb);
     snprintf (self->known.given, sizeof self->known.given, "%s", given);
-    snprintf (self->known.note, sizeof self->known.note, "%s", why_not ? why_not : "");
-    self->known.refusal = why_not ? WM_EBATCH : WM_OK;
-    snprintf (self->endpoint, sizeof self->endpoint, "%s", endpoint);
+    snprintf (self->endpoint, sizeof self->endpoint, *folder ? "file://%s/endpoint.json" : "%s",
+              *folder ? folder : endpoint);
     snprintf (self->folder, sizeof self->folder, "%s", folder);
     self->interval_ms = interval_ms;
     self->notify = notify;

@@ -2,8 +2,8 @@
    `wiremill serve`.
 
    One session stays open, so a question costs the broker one short message. While no broker answers
-   the thread tries again at each interval; for a campaign's folder it finds one that starts later
-   or elsewhere, and reads the ledger once when the broker has ended.
+   the thread tries again at each interval, less often while one refuses it; for a campaign's folder
+   it finds one that starts later or elsewhere, and reads the ledger once when the broker has ended.
    Thread: the owner's, beside the thread inside.  */
 #ifndef WM_TOP_POLL_H
 #define WM_TOP_POLL_H
@@ -14,13 +14,11 @@
 
 typedef struct wm_top_poll_t wm_top_poll_t;
 
-/* `endpoint` as wm_ask_lasting gives it, `folder` of the campaign, "": not known. `notify` becomes
-   readable whenever something has changed (an eventfd). The verb is for messages. past_s: how much
-   of the campaign's history is asked for, 0: all. why_not: the campaign cannot be asked, for this
-   reason, which is all that is known of it; else NULL. NULL: no thread.  */
+/* `folder` of the campaign, whose broker is found there, or "" and the `endpoint` of a broker.
+   `notify` becomes readable whenever something has changed (an eventfd). The verb is for messages.
+   past_s: how much of the campaign's history is asked for, 0: all. NULL: no thread.  */
 wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
-                                const char *folder, int64_t interval_ms, int notify, double past_s,
-                                const char *why_not);
+                                const char *folder, int64_t interval_ms, int notify, double past_s);
 
 /* Copies what is known to *campaign; its status and files are the caller's.  */
 void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign);

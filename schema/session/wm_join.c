@@ -11,7 +11,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sodium.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,7 +203,8 @@ typedef struct {
 } source_t;
 
 static source_t source[WM_JOIN_FILES_MAX];
-static size_t n_source;
+static atomic_size_t n_source; /* those before do not change while there are threads */
+static pthread_mutex_t offering = PTHREAD_MUTEX_INITIALIZER;
 static bool is_taken; /* by an option or the environment */
 
 static char *kept_line (const char *path)
@@ -258,11 +261,13 @@ const char *wm_join_path (size_t i)
     return i < n_source ? source[i].path : NULL;
 }
 
-static source_t *add (const char *path)
+static void add (const char *path, bool is_offered)
 {
-    if (n_source == WM_JOIN_FILES_MAX || !(source[n_source].path = strdup (path)))
-        return NULL;
-    return &source[n_source++];
+    char *copy = n_source < WM_JOIN_FILES_MAX ? strdup (path) : NULL;
+    if (!copy)
+        return;
+    source[n_source] = (source_t){ .path = copy, .is_offered = is_offered };
+    n_source++;
 }
 
 /* What a path of a descriptor of this process becomes in programs that are started from here.  */
@@ -318,12 +323,13 @@ bool wm_join_any (const char *campaign)
 
 void wm_join_offer (const char *path)
 {
-    for (size_t i = 0; i < n_source; i++)
-        if (strcmp (source[i].path, path) == 0)
-            return;
-    source_t *offered = !is_taken && access (path, R_OK) == 0 ? add (path) : NULL;
-    if (offered)
-        offered->is_offered = true;
+    size_t i = 0;
+    pthread_mutex_lock (&offering);
+    while (i < n_source && strcmp (source[i].path, path) != 0)
+        i++;
+    if (i == n_source && !is_taken && access (path, R_OK) == 0)
+        add (path, true);
+    pthread_mutex_unlock (&offering);
 }
 
 /* Keeps the line of standard input and of a pipe.  */
@@ -382,12 +388,12 @@ wm_fault_t wm_join_take (const wm_args_t *args, wm_error_t *error)
         return wm_fault (error, WM_EUSAGE, "--join-file may be given at most %d times",
                          WM_JOIN_GIVEN_MAX);
     for (int i = 0; (given = wm_args_each (args, "join-file", i)); i++)
-        add (given);
+        add (given, false);
     is_taken = n_source > 0;
     given =
         getenv ("WM_JOIN_FILE"); /* it may be of another role: a campaign's own come behind it */
     if (!n_source && given && *given)
-        add (given);
+        add (given, false);
     for (size_t i = 0; i < n_source; i++) {
         const char *path = source[i].path;
         if (strncasecmp (path + strspn (path, " \t\r\n"), PREFIX, 4) == 0 && strlen (path) > 40)

@@ -80,7 +80,8 @@ wm_fault_t wm_join_take (const wm_args_t *args, wm_error_t *error);
 bool wm_join_suffices (wm_role_t session);
 bool wm_join_fits (size_t i, wm_role_t session);
 
-/* Adds a file, as a campaign's folder has it, where none was taken and it can be read.  */
+/* Adds a file, as a campaign's folder has it, where none was taken and it can be read. Thread:
+   any.  */
 void wm_join_offer (const char *path);
 
 /* Returns whether the i-th file was taken, or offered from this campaign's folder (NULL: of any);
