@@ -337,13 +337,27 @@ char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *abou
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* The reasons of held hits, as an output names them.  */
+static json_t *reasons_json (uint8_t reasons)
+{
+    json_t *list = json_array ();
+    for (uint8_t status = 1; status < WM_HIT_STATUSES; status++)
+        if (reasons >> status & 1)
+            json_array_append_new (list, json_string (wm_hit_status_text (status)));
+    return list;
+}
+
 static json_t *file_json (uint32_t id, const wm_core_known_t *file)
 {
-    return json_pack ("{s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "input", integer (id),
-                      "path", text (file->path), "output", text (file->name), "state", file->state,
-                      "why", text (file->why), "events", integer (file->n_event), "hits",
-                      integer (file->n_hit), "scored", integer (file->n_scored), "empty",
-                      integer (file->n_empty), "held", integer (file->n_held));
+    json_t *json =
+        json_pack ("{s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "input", integer (id),
+                   "path", text (file->path), "output", text (file->name), "state", file->state,
+                   "why", text (file->why), "events", integer (file->n_event), "hits",
+                   integer (file->n_hit), "scored", integer (file->n_scored), "empty",
+                   integer (file->n_empty), "held", integer (file->n_held));
+    if (file->reasons)
+        json_object_set_new (json, "known_reasons", reasons_json (file->reasons));
+    return json;
 }
 
 static uint32_t next_file (const wm_core_t *core, uint32_t id, const char *name)

@@ -188,6 +188,7 @@ typedef struct {
     const uint8_t *out_digest;                 /* (16) */
     uint64_t n_event, n_hit, n_scored, n_held; /* hits that are announced; scored; held */
     uint64_t n_empty;                          /* nothing but zeros in their patch, once written */
+    uint8_t reasons; /* of an open one: a bit for each status that a held hit is known to have */
 } wm_core_known_t;
 bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
 

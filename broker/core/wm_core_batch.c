@@ -509,6 +509,7 @@ void wm_core_batch_held (wm_core_t *self, batch_t *batch, const char *text)
     event->n_held++;
     event->input->n_batch_held++;
     event->input->n_hit_held += batch->n_hit;
+    wm_core_input_note_held (event->input, WM_HIT_HELD);
     self->totals.hits_held += batch->n_hit;
     self->totals.tally.count[WM_COUNT_HELD]++;
     if (self->config.for_clients)

@@ -171,6 +171,7 @@ input_t *wm_core_input_lend (wm_core_t *self)
 void wm_core_input_take_back (wm_core_t *self, input_t *input)
 {
     const uint64_t n_left = input->n_hit - input->n_hit_done - input->n_hit_held;
+    input->reasons = 0;
     wm_core_input_unclaim (self, input);
     wm_core_events_free (self, input);
     self->totals.events_known -= input->n_event - input->n_done;
@@ -247,6 +248,7 @@ void wm_core_input_forget_totals (wm_core_t *self, input_t *input)
         self->totals.hits_empty -= input->n_hit_empty;
     input->n_hit_empty = 0;
     input->n_event = input->n_done = input->n_hit = input->n_hit_done = input->n_hit_held = 0;
+    input->reasons = 0;
 }
 
 void wm_core_input_reopen (wm_core_t *self, input_t *input)

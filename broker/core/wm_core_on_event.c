@@ -93,7 +93,8 @@ static wm_have_t batch_announce (wm_core_t *self, batch_t *batch, const wm_manif
     }
 }
 
-static void event_make_known (wm_core_t *self, event_t *event, const wm_msg_t *msg)
+static void event_make_known (wm_core_t *self, event_t *event, const wm_msg_t *msg,
+                              const wm_payload_t *payload)
 {
     if (event->flags & EVENT_KNOWN)
         return;
@@ -105,6 +106,11 @@ static void event_make_known (wm_core_t *self, event_t *event, const wm_msg_t *m
     event->event = msg->event;
     event->n_hit = msg->n_hit;
     event->n_bad = msg->n_held;
+    for (uint32_t i = 0; i < msg->n_held; i++) {
+        wm_manifest_held_t line;
+        memcpy (&line, payload->data + payload->bytes - (i + 1ul) * sizeof line, sizeof line);
+        wm_core_input_note_held (input, line.status);
+    }
     input->n_event++;
     input->n_hit += event->n_hit;
     input->n_hit_held += event->n_bad;
@@ -147,7 +153,7 @@ static void on_submit (wm_core_t *self, session_t *session, const wm_msg_t *msg,
         wm_core_refuse (self, session, WM_REASON_BUSY, "no memory for another event: try later");
         return;
     }
-    event_make_known (self, event, msg);
+    event_make_known (self, event, msg, payload);
     event->flags |= EVENT_ANNOUNCED;
     if (opens)
         wm_core_event_open (event);

@@ -163,6 +163,8 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
     for (uint32_t i = 0; i < msg->n_hit; i++) {
         batch->n_held += status[i] != WM_HIT_SCORED;
         n_poison += status[i] == WM_HIT_POISON;
+        if (status[i] != WM_HIT_SCORED)
+            wm_core_input_note_held (batch->event->input, status[i]);
     }
     if (batch->n_held)
         name_held_hits (self, batch, worker, n_poison);

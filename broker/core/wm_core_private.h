@@ -180,6 +180,7 @@ struct input_t {
     const char *lost; /* how its output is, by wm_core_compare_output; lent; NULL */
     wm_ledger_input_state_t state;
     bool changed, ended;
+    uint8_t reasons; /* a bit for each status of its held hits; of those before a restart none */
     bool closing, holding, kicking; /* that record is not durable yet */
     bool unpinned; /* kicked, or not staged yet: its next INPUT gives size and time */
     int64_t kick_size, kick_mtime_ns; /* while kicking; size below 0: unpinned */
@@ -612,6 +613,13 @@ input_t *wm_core_input_lend (wm_core_t *self);
 void wm_core_input_take_back (wm_core_t *self, input_t *input);
 /* Sets why it is held or changed; without memory the old text stays.  */
 void wm_core_input_set_text (input_t *input, const char *text);
+
+/* Notes the status of one of its hits that have no score.  */
+static inline void wm_core_input_note_held (input_t *input, uint32_t status)
+{
+    input->reasons = (uint8_t) (input->reasons | 1u << status);
+}
+static_assert (WM_HIT_STATUSES <= 8, "a bit for each");
 /* Gives the claim to the session, if no session has it.  */
 void wm_core_input_claim (session_t *session, input_t *input);
 void wm_core_input_unclaim (wm_core_t *self, input_t *input);

@@ -337,7 +337,8 @@ bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
                                 .n_hit = input->n_hit,
                                 .n_scored = input->n_hit_done,
                                 .n_held = input->n_hit_held,
-                                .n_empty = input->n_hit_empty };
+                                .n_empty = input->n_hit_empty,
+                                .reasons = input->state == WM_LEDGER_OPEN ? input->reasons : 0 };
     return true;
 }
 

@@ -54,11 +54,12 @@ static bool take (void *argument, const json_t *file)
     return true;
 }
 
-/* Asks a producer why, of the outputs that are written among the files from `first` on. Returns the
-   place of the next file.  */
-static size_t add_some (json_t *files, size_t first, const char *folder, const char *verb)
+/* Asks a producer, by a mode of it, of the outputs that are written among the files from `first`
+   on, whose rows take what it answers. Returns the place of the next file.  */
+static size_t ask_producer (json_t *files, size_t first, const char *folder, const char *verb,
+                            const char *mode)
 {
-    const char *argv[OUTPUTS_MAX + 3] = { "wiremill-producer", "held" };
+    const char *argv[OUTPUTS_MAX + 3] = { "wiremill-producer", mode };
     json_t *of[OUTPUTS_MAX];
     size_t i, n = 0;
     int fd;
@@ -76,10 +77,10 @@ static size_t add_some (json_t *files, size_t first, const char *folder, const c
     if (pid > 0) {
         FILE *from = fdopen (fd, "r");
         for (i = 0; from && i < n; i++) {
-            json_t *why = json_loadf (from, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, NULL);
-            if (!json_is_object (why) || json_object_update (of[i], why))
+            json_t *answer = json_loadf (from, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, NULL);
+            if (!json_is_object (answer) || json_object_update (of[i], answer))
                 json_object_set_new (of[i], "reasons", json_null ());
-            json_decref (why);
+            json_decref (answer);
         }
         if (from)
             fclose (from);
@@ -98,7 +99,7 @@ static void add_reasons (json_t *files, const json_t *status, const char *verb)
                                !wm_ask_has_folder (status))) /* no broker: read here */
         return;
     for (size_t at = 0; at < json_array_size (files);)
-        at = add_some (files, at, folder, verb);
+        at = ask_producer (files, at, folder, verb, "held");
 }
 
 /* Puts the inputs before the batches of "held", of which the status has the latest.  */
@@ -142,6 +143,41 @@ int wm_account_add_up_to (json_t *status, const char *verb, const char *endpoint
                           const char *campaign, size_t rows_max)
 {
     return add_to (status, verb, endpoint, campaign, true, rows_max);
+}
+
+/* Outputs that are written, evenly spaced.  */
+typedef struct {
+    json_t *files;
+    int64_t n, n_written, n_changed; /* changed: no longer what was written, and left out */
+} spaced_t;
+
+static bool take_spaced (void *argument, const json_t *file)
+{
+    spaced_t *self = argument;
+    self->n_changed += strcmp (wm_ask_text (file, "state"), "changed") == 0;
+    if (strcmp (wm_ask_text (file, "state"), "written") != 0)
+        return true;
+    if (self->n++ * OUTPUTS_MAX % self->n_written < OUTPUTS_MAX)
+        json_array_append (self->files, (json_t *) (uintptr_t) file);
+    return json_array_size (self->files) < OUTPUTS_MAX;
+}
+
+int wm_account_add_worst (json_t *status, const char *verb, const char *endpoint,
+                          const char *campaign)
+{
+    const char *folder = wm_ask_text (status, "campaign.output");
+    spaced_t spaced = { json_array (), 0, wm_ask_int (status, "inputs.written"), 0 };
+    const bool is_here =
+        !wm_url_of (folder) && (!*wm_ask_text (status, "endpoint") || wm_ask_has_folder (status));
+    const int code = is_here && spaced.n_written
+                         ? wm_ask_files (verb, endpoint, campaign, "", take_spaced, &spaced)
+                         : WM_EXIT_OK;
+    if (code == WM_EXIT_OK)
+        ask_producer (spaced.files, 0, folder, verb, "worst");
+    json_object_set_new (status, "worst_files", spaced.files);
+    json_object_set_new (status, "worst_is_here", json_boolean (is_here));
+    json_object_set_new (status, "worst_changed", json_integer (spaced.n_changed));
+    return code;
 }
 
 void wm_account_name (const json_t *status, char name[64])
@@ -213,7 +249,15 @@ static void show_file (FILE *to, const json_t *status, const json_t *file)
         if (!strcmp (reason, wm_hit_status_text (WM_HIT_NO_EVENT)) && missing)
             fprintf (out, " (%s event%s)", wm_show_count (missing, n), missing == 1 ? "" : "s");
     }
-    if (strcmp (wm_ask_text (file, "state"), "open") != 0)
+    if (strcmp (wm_ask_text (file, "state"), "open") == 0) {
+        size_t i;
+        json_array_foreach (json_object_get (file, "known_reasons"), i, count)
+        {
+            fprintf (out, "%s%s", i ? ", " : before, json_string_value (count));
+        }
+        fprintf (out, "; %s is known once its output is written",
+                 i ? "how many of each" : "the reason");
+    } else
         fprintf (out, "; named in the table \"held\" of %s/%s",
                  wm_ask_text (status, "campaign.output"), wm_ask_text (file, "output"));
     fclose (out);

@@ -28,6 +28,14 @@ int wm_account_add (json_t *status, const char *verb, const char *endpoint, cons
 int wm_account_add_up_to (json_t *status, const char *verb, const char *endpoint,
                           const char *campaign, size_t rows_max);
 
+/* Adds "worst_files" to a status: at most 64 outputs that are written, evenly spaced, as
+   wm_ask_files has them, each with what `wiremill-producer worst` prints of it ("reasons": null
+   where it could not be read); "worst_changed", how many are left out since they have changed; and
+   "worst_is_here", false where the outputs are elsewhere, so that none is read. Returns an exit
+   code; an error was printed as `verb`'s.  */
+int wm_account_add_worst (json_t *status, const char *verb, const char *endpoint,
+                          const char *campaign);
+
 /* Names a campaign for people: its folder, or the output folder when it is the default one.  */
 void wm_account_name (const json_t *status, char name[64]);
 

@@ -59,12 +59,12 @@ static const wm_verb_t verb_serve = {
     "      --listen 0.0.0.0:9555 --password-file password\n\n"
     "Open http://ADDRESS:PORT/ in a browser: progress, rates, workers, what is held, what the "
     "broker logged, latencies and faults; it keeps itself up to date and only reads. /held has "
-    "what is held, to search and filter. /status.json "
-    "is the broker's status, /metrics has the counts in Prometheus' text format, without names "
-    "of files; while no broker answers only wiremill_up is there, as 0. /health/live and "
-    "/health/ready answer 200, or 503 and why, without a password. Of several campaigns, or all "
+    "what is held, and /worst single hits with the lowest scores, to search and filter. "
+    "/status.json is the broker's status, /metrics has the counts in Prometheus' text format, "
+    "without names of files; while no broker answers only wiremill_up is there, as 0. "
+    "/health/live and /health/ready answer 200, or 503 and why, without a password. Of several campaigns, or all "
     "in a folder, / is a list with finished ones, and each has these under /c/NAME/; a campaign "
-    "that is made later needs a new start. It asks the broker as a "
+    "that is made in the folder later is listed, too. It asks the broker as a "
     "monitor, who only reads: in the campaign's folder by its join-monitor. It goes on when a "
     "broker ends and another starts. The password is sent unencrypted: from elsewhere use ssh -L "
     "9555:localhost:9555 and loopback, or a proxy with TLS. Ctrl-C or SIGTERM ends it.\n",
@@ -165,8 +165,24 @@ static void make_held (const state_t *self, wm_served_t *one, const char *query,
     const bool is_read = now && !wm_account_is_clean (now);
     base_of (self, one, base);
     if (is_read)
-        list = wm_held_reader_lend (self->held, one, now, &age_s);
+        list = wm_held_reader_lend (self->held, one, WM_HELD_ROWS, now, &age_s);
     answer->text = wm_live_held_page (now, list, age_s, base, query, &answer->bytes);
+    if (is_read)
+        wm_held_reader_take_back (self->held);
+    answer->policy = wm_live_policy (true);
+}
+
+static void make_worst (const state_t *self, wm_served_t *one, const char *query,
+                        wm_http_answer_t *answer)
+{
+    char base[80];
+    double age_s = 0;
+    const json_t *list = NULL, *now = look (self, one)->status;
+    const bool is_read = now && wm_ask_int (now, "inputs.written");
+    base_of (self, one, base);
+    if (is_read)
+        list = wm_held_reader_lend (self->held, one, WM_HELD_WORST, now, &age_s);
+    answer->text = wm_live_worst_page (now, list, age_s, base, query, &answer->bytes);
     if (is_read)
         wm_held_reader_take_back (self->held);
     answer->policy = wm_live_policy (true);
@@ -209,6 +225,7 @@ static const struct {
 } pages_of_one[] = {
     { "", "text/html; charset=utf-8", make_page },
     { "held", "text/html; charset=utf-8", make_held },
+    { "worst", "text/html; charset=utf-8", make_worst },
     { "status.json", "application/json", make_status },
     { "metrics", "text/plain; version=0.0.4; charset=utf-8", make_metrics },
 };
@@ -232,15 +249,15 @@ static void make_of (const state_t *self, wm_served_t *one, const char *name, co
 static void make_list (state_t *self, wm_http_answer_t *answer)
 {
     static wm_live_row_t row[WM_SERVED_MAX];
-    for (int i = 0; i < self->served.n; i++) {
+    const int n = self->served.n;
+    for (int i = 0; i < n; i++) {
         wm_served_t *one = &self->served.one[i];
         row[i] = (wm_live_row_t){ .name = one->name, .campaign = look (self, one) };
         wm_history_query_work (wm_top_poll_lend (one->poll), &row[i].work);
         wm_top_poll_take_back (one->poll);
     }
     answer->type = "text/html; charset=utf-8";
-    answer->text = wm_live_list (row, self->served.n, self->served.n_left_out, self->interval_s,
-                                 &answer->bytes);
+    answer->text = wm_live_list (row, n, self->served.n_left_out, self->interval_s, &answer->bytes);
     answer->policy = wm_live_policy (false);
 }
 
@@ -340,6 +357,7 @@ static void make_ready (void *context, const wm_http_request_t *request, wm_http
 static const wm_http_page_t pages[] = {
     { "/", NULL, false, make_top },
     { "/held", NULL, false, make_top },
+    { "/worst", NULL, false, make_top },
     { "/" EVENT "*", NULL, false, make_top },
     { "/status.json", NULL, false, make_top },
     { "/metrics", NULL, false, make_top },
@@ -429,8 +447,8 @@ static int serve_main (const wm_args_t *args)
         return wm_complain ("serve", &error);
     }
     if (state.served.is_list)
-        fprintf (stderr, "wiremill serve: http://%s/ lists %d campaigns\n", wm_http_address (http),
-                 state.served.n);
+        fprintf (stderr, "wiremill serve: http://%s/ lists %d campaign%s\n", wm_http_address (http),
+                 state.served.n, state.served.n == 1 ? "" : "s");
     else
         fprintf (stderr,
                  "wiremill serve: http://%s/ is the page, http://%s/metrics for Prometheus\n",

@@ -16,14 +16,15 @@
 #include <unistd.h>
 
 #define HELD_EVERY_MS (wm_times ()->silence_ms / 2) /* 15 s */
-#define LISTS WM_SERVED_MAX
+#define LISTS (WM_HELD_KINDS * WM_SERVED_MAX)
 #define PAGES 4
 #define KEPT_MS (HELD_EVERY_MS / 5) /* a page that was asked for so lately keeps its place */
 
 typedef struct {
     const wm_served_t *of; /* NULL: free */
-    json_t *list;          /* NULL: not read yet */
-    json_t *from;          /* a status to read it for, NULL: none is due */
+    wm_held_kind_t kind;
+    json_t *list; /* NULL: not read yet */
+    json_t *from; /* a status to read it for, NULL: none is due */
     int64_t read_ms, asked_ms;
 } slot_t;
 
@@ -59,11 +60,11 @@ static bool output_of (const char *page, char output[PATH_MAX])
 }
 
 /* Notes which files have a page.  */
-static void add_pages (json_t *status)
+static void add_pages (const json_t *status, json_t *files)
 {
     static const char end[] = ".scores.h5";
     const char *folder = wm_ask_text (status, "campaign.output");
-    json_t *file, *files = json_object_get (status, "held_files");
+    json_t *file;
     size_t i;
     json_array_foreach (files, i, file)
     {
@@ -160,17 +161,19 @@ unsigned wm_held_reader_page (wm_held_reader_t *self, const char *folder, const 
 /* ---- what is held ---------------------------------------------------------------------------- */
 
 /* Asks and reads; the status is the thread's own.  */
-static bool read_one (const wm_served_t *of, json_t *status)
+static bool read_one (const wm_served_t *of, wm_held_kind_t kind, json_t *status)
 {
     char endpoint[256] = "";
+    const bool is_worst = kind == WM_HELD_WORST;
     if (*of->folder)
         wm_ask_endpoint (of->folder, endpoint, NULL);
     else
         strcpy (endpoint, of->endpoint);
     const int code =
-        wm_account_add_up_to (status, "serve", endpoint, of->folder, WM_HELD_ROWS_MAX);
+        is_worst ? wm_account_add_worst (status, "serve", endpoint, of->folder)
+                 : wm_account_add_up_to (status, "serve", endpoint, of->folder, WM_HELD_ROWS_MAX);
     if (*of->folder) /* else its outputs are on another machine */
-        add_pages (status);
+        add_pages (status, json_object_get (status, is_worst ? "worst_files" : "held_files"));
     return code == WM_EXIT_OK;
 }
 
@@ -200,12 +203,13 @@ static void *run (void *argument)
             continue;
         }
         const wm_served_t *of = slot->of;
+        const wm_held_kind_t kind = slot->kind;
         json_t *status = slot->from;
         slot->from = NULL;
         pthread_mutex_unlock (&self->mutex);
-        const bool is_read = read_one (of, status);
+        const bool is_read = read_one (of, kind, status);
         pthread_mutex_lock (&self->mutex);
-        if (slot->of == of && (is_read || !slot->list)) {
+        if (slot->of == of && slot->kind == kind && (is_read || !slot->list)) {
             json_decref (slot->list);
             slot->list = status;
             slot->read_ms = wm_now_ms ();
@@ -231,27 +235,27 @@ wm_held_reader_t *wm_held_reader_new (void)
 }
 
 /* The place of a campaign, or that of the one whose list is the oldest.  */
-static slot_t *place_of (wm_held_reader_t *self, const wm_served_t *one)
+static slot_t *place_of (wm_held_reader_t *self, const wm_served_t *one, wm_held_kind_t kind)
 {
     slot_t *oldest = self->slot;
     for (slot_t *slot = self->slot; slot < &self->slot[LISTS]; slot++) {
-        if (slot->of == one)
+        if (slot->of == one && slot->kind == kind)
             return slot;
         if (slot->asked_ms < oldest->asked_ms)
             oldest = slot;
     }
     json_decref (oldest->list);
     json_decref (oldest->from);
-    *oldest = (slot_t){ .of = one };
+    *oldest = (slot_t){ .of = one, .kind = kind };
     return oldest;
 }
 
 const json_t *wm_held_reader_lend (wm_held_reader_t *self, const wm_served_t *one,
-                                   const json_t *status, double *age_s)
+                                   wm_held_kind_t kind, const json_t *status, double *age_s)
 {
     pthread_mutex_lock (&self->mutex);
     const int64_t now_ms = wm_now_ms ();
-    slot_t *slot = place_of (self, one);
+    slot_t *slot = place_of (self, one, kind);
     const bool is_asked = slot->asked_ms && now_ms - slot->asked_ms < HELD_EVERY_MS;
     if (!is_asked && !slot->from) {
         slot->from = json_deep_copy (status);

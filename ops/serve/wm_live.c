@@ -339,9 +339,10 @@ static void put_head (FILE *out, const char *name, const wm_top_campaign_t *camp
     fprintf (out,
              "<nav aria-label=\"Sections\">%s<a href=\"#rate-h\">rate</a> "
              "<a href=\"#workers-h\">workers</a> <a href=\"#faults-h\">faults</a> "
-             "<a href=\"#about-h\">campaign</a></nav>\n</header>\n"
+             "<a href=\"#about-h\">campaign</a> <a href=\"%s/held\">held</a> "
+             "<a href=\"%s/worst\">worst hits</a></nav>\n</header>\n"
              "<main id=\"main\" tabindex=\"-1\">\n",
-             *base ? "<a href=\"/\">all campaigns</a> " : "");
+             *base ? "<a href=\"/\">all campaigns</a> " : "", base, base);
 }
 
 char *wm_live_page (const wm_top_campaign_t *campaign, const wm_history_query_t *past,

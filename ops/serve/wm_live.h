@@ -31,6 +31,11 @@ char *wm_live_list (const wm_live_row_t *row, int n, int n_left_out, double ever
 char *wm_live_held_page (const json_t *now, const json_t *list, double age_s, const char *base,
                          const char *query, size_t *bytes);
 
+/* The same of single hits: those with the lowest scores, and held ones; list: one with
+   "worst_files".  */
+char *wm_live_worst_page (const json_t *now, const json_t *list, double age_s, const char *base,
+                          const char *query, size_t *bytes);
+
 /* Returns a page's Content-Security-Policy, which admits its own script and style by their hash;
    has_form: of one that has a form, and no script.  */
 const char *wm_live_policy (bool has_form);

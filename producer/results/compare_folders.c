@@ -222,29 +222,11 @@ static void print_totals (const wm_folders_t *self)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* Bytes that are no UTF-8 become question marks.  */
-static void json_text (const char *text)
-{
-    uint32_t code;
-    putchar ('"');
-    for (size_t n = strlen (text), bytes; n; text += bytes, n -= bytes) {
-        bytes = wm_text_character (text, n, &code);
-        if (!bytes) {
-            putchar ('?');
-            bytes = 1;
-        } else if (code < 32 || code == '"' || code == '\\')
-            printf ("\\u%04x", code);
-        else
-            fwrite (text, 1, bytes, stdout);
-    }
-    putchar ('"');
-}
-
 static void json_output (const char *name, const wm_folder_output_t *output)
 {
     printf ("\"%s\": ", name);
     if (output)
-        json_text (output->name);
+        wm_text_json (stdout, output->name);
     else
         fputs ("null", stdout);
 }
@@ -266,7 +248,7 @@ static void json_row (const wm_folders_t *self, size_t i, const wm_folders_row_t
     json_output ("b", self->pairs.pair[i].of[1]);
     if (row && row->why) {
         fputs (", \"why\": ", stdout);
-        json_text (row->why);
+        wm_text_json (stdout, row->why);
     } else if (row) {
         printf (", \"same\": %s, \"hits_a\": %u, \"hits_b\": %u, \"joined\": %" PRIu64
                 ", \"scored\": %" PRIu64 ", \"only_a\": %" PRIu64 ", \"only_b\": %" PRIu64
@@ -278,7 +260,7 @@ static void json_row (const wm_folders_t *self, size_t i, const wm_folders_row_t
         fputs (", \"not_compared\": [", stdout);
         for (uint32_t k = 0; k < found->n_gone; k++) {
             fputs (k ? ", " : "", stdout);
-            json_text (found->gone[k]);
+            wm_text_json (stdout, found->gone[k]);
         }
         putchar (']');
     }
@@ -290,7 +272,7 @@ static void json_label (const wm_folders_t *self, const wm_folders_label_t *l)
     char name[WM_FOLDER_NAME_BYTES];
     const int64_t *id = l->worst.id;
     fputs ("{\"name\": ", stdout);
-    json_text (l->name);
+    wm_text_json (stdout, l->name);
     if (!l->n_scored) {
         fputs (", \"above\": null, \"largest\": null, \"mean\": null, \"output\": null, "
                "\"worst\": null, \"a\": null, \"b\": null}",
@@ -301,7 +283,7 @@ static void json_label (const wm_folders_t *self, const wm_folders_label_t *l)
     wm_comparison_print_number ("largest", l->largest, 9);
     wm_comparison_print_number ("mean", l->sum / (double) l->n_scored, 9);
     fputs (", \"output\": ", stdout);
-    json_text (wm_folder_pairs_name (&self->pairs, l->worst_pair, name));
+    wm_text_json (stdout, wm_folder_pairs_name (&self->pairs, l->worst_pair, name));
     printf (", \"worst\": [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", id[0], id[1],
             id[2], id[3]);
     wm_comparison_print_number ("a", l->score_a, wm_comparison_digits (l->score_a));
@@ -328,9 +310,9 @@ static void json_totals (const wm_folders_t *self)
         for (uint32_t b = 0; b < self->called.n_label; b++)
             if (self->called.n[a][b]) {
                 printf ("%s{\"a\": ", comma);
-                json_text (self->called.label[a]);
+                wm_text_json (stdout, self->called.label[a]);
                 fputs (", \"b\": ", stdout);
-                json_text (self->called.label[b]);
+                wm_text_json (stdout, self->called.label[b]);
                 printf (", \"hits\": %" PRIu64 "}", self->called.n[a][b]);
                 comma = ", ";
             }

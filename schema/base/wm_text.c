@@ -335,3 +335,20 @@ char *wm_text_word (char *to, size_t bytes, const char *word)
         snprintf (to + n, bytes - n, "'");
     return to;
 }
+
+void wm_text_json (FILE *out, const char *text)
+{
+    uint32_t code;
+    fputc ('"', out);
+    for (size_t n = strlen (text), bytes; n; text += bytes, n -= bytes) {
+        bytes = wm_text_character (text, n, &code);
+        if (!bytes) {
+            fputc ('?', out);
+            bytes = 1;
+        } else if (code < 32 || code == '"' || code == '\\')
+            fprintf (out, "\\u%04x", code);
+        else
+            fwrite (text, 1, bytes, out);
+    }
+    fputc ('"', out);
+}

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* ---- lines of a file ------------------------------------------------------------------------- */
 
@@ -72,6 +73,9 @@ bool wm_text_is_comment (const char *line);
 
 /* Prints `word` so that a shell reads it as this word, cut at `bytes`; returns `to`.  */
 char *wm_text_word (char *to, size_t bytes, const char *word);
+
+/* Prints a text as a string of JSON; bytes that are no UTF-8 become question marks.  */
+void wm_text_json (FILE *out, const char *text);
 
 /* ---- cells of a line ------------------------------------------------------------------------- */
 

@@ -1,0 +1,280 @@
+/* worst.c - `wiremill-producer worst`: single hits of outputs that a person would look at, for
+   `wiremill serve`: those with the lowest score of their truth, or of what they are called where
+   their input has no truth, and those that are held.
+
+   Prints a line for each output, in their order:
+     {"hits": 4383, "has_truth": true,
+      "worst": [[1, 1, 1, 88, 0.0012, "michel", "track"], ...],
+      "kept": [[1, 1, 1, 7, "bad wire"], ...]}
+   A hit is its run, subrun, event, hit_id, its score, its truth (null: not known) and what it is
+   called; "worst" begins with the lowest score, of equal ones with the first row. Each list has at
+   most --rows. {"why": "..."}: the output is not read, for this reason.  */
+#include "producer/results/agreement.h"
+#include "producer/results/report.h"
+#include "producer/verbs.h"
+
+#include "producer/files/wm_call_rule.h"
+#include "producer/files/wm_h5.h"
+#include "producer/files/wm_scores.h"
+#include "producer/pictures/wm_render_process.h"
+#include "producer/session/wm_produce_confine.h"
+#include "schema/base/wm_text.h"
+#include "schema/wm_batch.h"
+#include "schema/wm_pins.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "rows", .value = "N", .fallback = "200", .least = 1, .most = 10000, .task = "what",
+     .help = "hits that are named of an output, of either kind"},
+    {.name = "hits", .value = "N", .fallback = "2000000", .least = 1, .most = 100000000,
+     .help = "that are read of all outputs together"},
+    {.name = NULL},
+};
+static int worst_main (const wm_args_t *args);
+const wm_verb_t wm_verb_worst = {
+    .program = "wiremill-producer", .name = "worst", .task = "parts of other verbs",
+    .rest = "OUTPUT...",
+    .summary = "list the worst and the held hits of outputs as JSON, for wiremill serve",
+    .text = "`wiremill serve` runs it.\n", .options = options, .run = worst_main };
+/* clang-format on */
+
+typedef struct {
+    wm_report_outputs_t outputs;
+    const char **input; /* (outputs.n) its inputs: those with truth, else NULL */
+    const char **path;  /* room for all files */
+    uint64_t *hits;     /* (outputs.n) */
+    size_t n_row;       /* --rows */
+    char *lines;        /* which have the inputs */
+} list_t;
+
+typedef struct {
+    uint32_t row;
+    double score;
+} place_t;
+
+/* What is known of an output's hits.  */
+typedef struct {
+    wm_scores_t scores;
+    int32_t *truth; /* (n_row) labels, -1: not known; NULL: of none */
+    wm_call_rule_t rule;
+    place_t *worst; /* (n_worst) the lowest score first */
+    size_t n_worst;
+} hits_t;
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Reads the truth of the input, whose rows are those of the output's own table; none if they are
+   not as many.  */
+static wm_fault_t read_truth (hits_t *self, const char *input, wm_error_t *error)
+{
+    const uint32_t n = self->scores.n_row;
+    wm_column_t column = { 0 };
+    wm_h5_t *file = wm_h5_open (input, error);
+    wm_fault_t fault =
+        file ? wm_h5_column (file, "hit_table/truth", WM_H5_INTEGER, 1, &column, error)
+             : error->fault;
+    const bool is_of_rows = !fault && column.n_row == n;
+    if (is_of_rows && !(self->truth = malloc ((n + 1ul) * sizeof *self->truth)))
+        fault = wm_fault (error, WM_EHOST, "out of memory for %u rows", n);
+    if (is_of_rows && !fault)
+        fault = wm_h5_read (&column, 0, n, WM_H5_I32, self->truth, error);
+    for (uint32_t i = 0; i < n && self->truth && !fault; i++) {
+        int32_t label = -1;
+        for (uint32_t k = 0; k < self->scores.n_label && self->truth[i] >= 0; k++)
+            if (self->truth[i] < WM_TRUTH_END &&
+                strcmp (self->scores.label[k], wm_agreement_name[self->truth[i]]) == 0)
+                label = (int32_t) k;
+        self->truth[i] = label;
+    }
+    wm_h5_column_close (&column);
+    wm_h5_close (&file);
+    return fault;
+}
+
+static uint32_t called (const hits_t *self, uint32_t row)
+{
+    return wm_call_by (&self->rule, self->scores.score + row, self->scores.n_row_max);
+}
+
+/* Keeps a hit if its score is among the lowest.  */
+static void note (hits_t *self, uint32_t row, double score, size_t most)
+{
+    size_t at = self->n_worst;
+    while (at && score < self->worst[at - 1].score)
+        at--;
+    if (at == most)
+        return;
+    self->n_worst += self->n_worst < most;
+    memmove (&self->worst[at + 1], &self->worst[at],
+             (self->n_worst - 1 - at) * sizeof *self->worst);
+    self->worst[at] = (place_t){ row, score };
+}
+
+static void find_worst (hits_t *self, size_t most)
+{
+    for (uint32_t row = 0; row < self->scores.n_row; row++) {
+        if (self->scores.status[row] != WM_HIT_SCORED || (self->truth && self->truth[row] < 0))
+            continue;
+        const uint32_t k = self->truth ? (uint32_t) self->truth[row] : called (self, row);
+        const double score = self->scores.score[(size_t) k * self->scores.n_row_max + row];
+        if (isfinite (score))
+            note (self, row, score, most);
+    }
+}
+
+static wm_fault_t read_hits (hits_t *self, const list_t *list, size_t i, wm_error_t *error)
+{
+    const char *const *path = &list->outputs.path[i];
+    wm_fault_t fault = wm_scores_labels (&self->scores, *path, error);
+    if (!fault)
+        fault = wm_scores_read (&self->scores, path, 1, NULL, error);
+    if (!fault && list->input[i] && !wm_text_ends (self->scores.table, "_table"))
+        fault = read_truth (self, list->input[i], error);
+    if (!fault && !(self->worst = calloc (list->n_row, sizeof *self->worst)))
+        fault = wm_fault (error, WM_EHOST, "out of memory for a list of hits");
+    if (fault)
+        return fault;
+    self->rule = wm_call_rule_new (self->scores.label, self->scores.n_label, WM_CALL_LEAST);
+    if (self->scores.n_label)
+        find_worst (self, list->n_row);
+    return WM_OK;
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static void put_hit (FILE *out, const char *comma, const wm_scores_key_t *key)
+{
+    fprintf (out, "%s[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", ", comma, key->id[0],
+             key->id[1], key->id[2], key->id[3]);
+}
+
+static void put_worst (FILE *out, const hits_t *self)
+{
+    fputs (", \"worst\": [", out);
+    for (size_t i = 0; i < self->n_worst; i++) {
+        const uint32_t row = self->worst[i].row;
+        put_hit (out, i ? ", " : "", &self->scores.key[row]);
+        fprintf (out, "%.9g, ", self->worst[i].score);
+        if (self->truth)
+            wm_text_json (out, self->scores.label[self->truth[row]]);
+        else
+            fputs ("null", out);
+        fputs (", ", out);
+        wm_text_json (out, self->scores.label[called (self, row)]);
+        fputc (']', out);
+    }
+    fputc (']', out);
+}
+
+static void put_kept (FILE *out, const hits_t *self, size_t most)
+{
+    size_t n = 0;
+    fputs (", \"kept\": [", out);
+    for (uint32_t row = 0; row < self->scores.n_row; row++) {
+        if (self->scores.status[row] == WM_HIT_SCORED || n == most)
+            continue;
+        put_hit (out, n++ ? ", " : "", &self->scores.key[row]);
+        wm_text_json (out, wm_hit_status_text (self->scores.status[row]));
+        fputc (']', out);
+    }
+    fputs ("]}\n", out);
+}
+
+static void put_output (FILE *out, const list_t *list, size_t i)
+{
+    hits_t hits = { .truth = NULL };
+    wm_error_t error;
+    if (read_hits (&hits, list, i, &error)) {
+        fputs ("{\"why\": ", out);
+        wm_text_json (out, error.text);
+        fputs ("}\n", out);
+    } else {
+        fprintf (out, "{\"hits\": %u, \"has_truth\": %s", hits.scores.n_row,
+                 hits.truth ? "true" : "false");
+        put_worst (out, &hits);
+        put_kept (out, &hits, list->n_row);
+    }
+    wm_scores_clear (&hits.scores);
+    free (hits.truth);
+    free (hits.worst);
+}
+
+/* A child.  */
+static int print (void *arg, FILE *out)
+{
+    const list_t *list = arg;
+    const size_t n = list->outputs.n;
+    size_t n_path = 0;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        list->path[n_path++] = list->outputs.path[i];
+        if (list->input[i])
+            list->path[n_path++] = list->input[i];
+    }
+    wm_produce_confine_reader (list->path, n_path);
+    wm_h5_init ();
+    for (size_t i = 0; i < n; i++) {
+        const bool fits = sum + list->hits[i] <= list->outputs.hits_max;
+        sum += fits ? list->hits[i] : 0;
+        if (fits)
+            put_output (out, list, i);
+        else
+            fputs ("{\"why\": \"it has too many hits to be read beside the others\"}\n", out);
+    }
+    return WM_EXIT_OK;
+}
+
+/* ---- which files ----------------------------------------------------------------------------- */
+
+/* Finds the inputs that have truth, and how many hits each output has.  */
+static void find_inputs (list_t *list, const char **there)
+{
+    const size_t n = list->outputs.n, bytes = n * (WM_PINS_BYTES_MAX + 24) + 1;
+    size_t n_there = 0;
+    list->lines = calloc (1, bytes);
+    if (!list->lines ||
+        wm_render_process_text ("serve", wm_report_inputs, &list->outputs, list->lines, bytes))
+        return;
+    wm_report_take_inputs (&list->outputs, list->lines, list->input, list->hits);
+    for (size_t i = 0; i < n; i++)
+        if (list->input[i])
+            there[n_there++] = list->input[i];
+    char *has = n_there ? wm_report_find_truth ("serve", there, n_there) : NULL;
+    for (size_t i = 0, k = 0; i < n; i++)
+        if (list->input[i] && (!has || has[k++] != '1'))
+            list->input[i] = NULL;
+    free (has);
+}
+
+static int worst_main (const wm_args_t *args)
+{
+    list_t list = { .outputs.hits_max = (size_t) wm_args_number (args, "hits"),
+                    .n_row = (size_t) wm_args_number (args, "rows") };
+    size_t n = 0;
+    while (wm_args_rest (args, (int) n))
+        n++;
+    if (!n)
+        return wm_args_refuse (args, "name outputs, as out/events.scores.h5");
+    const char **path = calloc (4 * n, sizeof *path);
+    list.hits = calloc (n, sizeof *list.hits);
+    int code = WM_EXIT_FAILURE;
+    if (path && list.hits) {
+        for (size_t i = 0; i < n; i++)
+            path[i] = wm_args_rest (args, (int) i);
+        list.outputs.path = path;
+        list.input = path + n;
+        list.outputs.n = n;
+        list.path = path + 2 * n; /* room for both kinds */
+        find_inputs (&list, list.path);
+        code = wm_render_process_copy ("serve", print, &list, stdout);
+    }
+    free (list.lines);
+    free (list.hits);
+    free (path);
+    return code ? code : fflush (stdout) ? WM_EXIT_FAILURE : WM_EXIT_OK;
+}
