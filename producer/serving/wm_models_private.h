@@ -52,7 +52,9 @@ typedef struct wm_version_t {
     char reason[480]; /* GONE: why; "" if it was unloaded */
     char fails[480];  /* why its processes end again and again; "": they do not */
     bool is_down;     /* it fails for long, or has no engine: no request waits for it */
+    bool has_ended;   /* `fails` is the reason of an end of its processes */
     bool is_tried;    /* its processes failed, and are started again for a load */
+    bool is_hurried;  /* that load came while they ran: they are started once more if they fail */
     char waits[480];  /* what its session waits for; "": nothing */
     char folder[PATH_MAX], endpoint[PATH_MAX];
     char wmm[PATH_MAX];    /* the imported model; "": the crew imports it */
@@ -189,7 +191,8 @@ wm_version_t *wm_version_new (wm_model_entry_t *entry, const wm_model_files_t *f
    this reason ("": none) or while it fails, is asked again of the model's versions that are ready,
    once none is being loaded; if no version is ready, it is answered with the reason.  */
 void wm_version_unload (wm_version_t *self, const char *reason);
-/* Its processes, where they pause after they have failed, are started at once.  */
+/* For a load: its processes are started at once if they pause after they have failed. If they run
+   again already and fail once more, another try follows at once: this one began before the load. */
 void wm_version_hurry (wm_version_t *self);
 /* A request of it was answered or cancelled, or another version may be loaded by now.  */
 void wm_version_update (wm_version_t *self);

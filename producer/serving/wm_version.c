@@ -175,7 +175,7 @@ static void fails (wm_version_t *self, const char *reason)
                  self->entry->name, self->number, reason);
     snprintf (self->fails, sizeof self->fails, "%s", reason);
     wm_loop_untimer (&self->proof);
-    self->is_tried = false;
+    self->is_tried = self->is_hurried = self->has_ended = false;
     count_busy (self);
     wm_loop_t *loop = self->entry->models->loop;
     if (!self->down && !self->is_down && self->state == WM_VERSION_READY)
@@ -193,7 +193,7 @@ static void recovers (wm_version_t *self)
         fprintf (stderr, "wiremill gateway: model '%s' version %ld works again\n",
                  self->entry->name, self->number);
     *self->fails = 0;
-    self->is_tried = self->is_down = false;
+    self->is_tried = self->is_hurried = self->has_ended = self->is_down = false;
     count_busy (self);
     if (was_tried)
         self->entry->models->changed (self->entry);
@@ -227,6 +227,8 @@ void wm_version_hurry (wm_version_t *self)
 {
     if (self->service ? wm_respawn_now (self->service) : begin_now (self))
         self->is_tried = *self->fails;
+    else if (self->has_ended && !self->is_tried)
+        self->is_tried = self->is_hurried = true; /* what failed runs again already */
 }
 
 /* ---- events of its session ------------------------------------------------------------------- */
@@ -460,13 +462,31 @@ static bool try_whole (wm_version_t *self, const char *reason)
     return true;
 }
 
+/* A load that came while it ran is answered by one more try: this one may have begun before
+   whatever was wrong was mended.  */
+static void try_for_load (wm_version_t *self, bool is_over)
+{
+    self->is_hurried = false;
+    if (!is_over) {
+        wm_respawn_now (self->service);
+        return;
+    }
+    wm_respawn_destroy (&self->service);
+    begin (self);
+}
+
 static void on_crew_ended (void *argument, const char *reason, bool is_over)
 {
     wm_version_t *self = argument;
+    if (self->is_hurried) {
+        try_for_load (self, is_over);
+        return;
+    }
     self->is_down |= !is_over && wm_respawn_lacks_engine (self->service);
-    if (!is_over)
+    if (!is_over) {
         fails (self, reason);
-    else if (!try_whole (self, reason))
+        self->has_ended = true;
+    } else if (!try_whole (self, reason))
         wm_version_unload (self, reason);
 }
 

@@ -18,7 +18,7 @@ launch () # name, options...: sets `gateway`, `http`; its log is $work/log.NAME,
     until_true 60 address && address
 }
 mood () { if [ "$1" ]; then echo "$1" >"$mood"; else rm -f "$mood"; fi; }
-code () { curl -s -m 60 -o "$work/answer" -w '%{http_code}' "$@"; }
+code () { curl -s -m 120 -o "$work/answer" -w '%{http_code}' "$@"; }
 answered () # code, pattern, curl arguments...
 {
     local found
@@ -59,6 +59,25 @@ mood ''
 ok "it is mended: loading it works" load 200 ''
 ok "it is ready" ready
 ok "it answers" infer 200 '"outputs"'
+
+# A load that comes while the gateway itself tries again, with an engine that began before the mending: it holds until
+# its mood, a pipe, is written.
+mood refuse
+unload () { answered 200 '' -X POST "http://$http/v2/repository/models/m/unload"; }
+ok "it is unloaded" unload
+ok "its engine refuses to start: so does a load" load 400 'the killer has no driver here'
+mkfifo "$work/pipe" && mv "$work/pipe" "$mood"
+(exec 9>"$mood"; touch "$work/begun"; until [ -e "$work/go" ]; do sleep 0.05; done; echo refuse >&9) 2>/dev/null &
+ok "it is tried again by itself" until_true 60 test -e "$work/begun"
+mood ''
+exec {asks}<>"/dev/tcp/${http%:*}/${http#*:}"
+printf 'POST /v2/repository/models/m/load HTTP/1.1\r\nHost: m\r\nContent-Length: 0\r\nConnection: close\r\n\r\n' >&$asks
+ok "it is mended and loaded meanwhile; it is not ready yet" unready
+touch "$work/go"
+loaded () { timeout 120 cat <&$asks | grep '^HTTP/1.1 200'; }
+ok "the engine of that try refuses; the load is answered by the next one: it works" loaded
+exec {asks}>&-
+ok "it answers again" infer 200 '"outputs"'
 
 # It has worked, and a request waits.
 crew=$(pgrep -P $gateway -f '^[^ ]*wiremill run ')
