@@ -30,6 +30,9 @@ free
 ends () { wait $run && cmp <(scores "$work/disk/out/crew-1.scores.h5" "$work/elsewhere") <(scores "$work/whole/crew-1.scores.h5" "$work/whole$beside"); }
 ok "and it goes on when there is room" ends
 
+speaks () { cat "$work"/words.* | grep -ciE 'no space|disk (is )?full'; }
+# A process of the crew has met the full disk, however slowly it runs; or the campaign is over.
+noticed () { [ -e "$work/over" ] || [ "$(speaks)" -gt "$before" ]; }
 fresh () # a campaign on that disk
 {
     crew_new
@@ -43,9 +46,13 @@ campaign ()
     [ $((RANDOM % 3)) != 0 ] || fill # full from the first moment
     for role in broker worker-1 producer; do crew_start $role; done
     # Full for a while at a random moment, and once more.
-    (for i in 1 2; do
+    rm -f "$work/over"
+    (before=0
+    for i in 1 2; do
         sleep 0.$((RANDOM % 10))
+        [ $i = 1 ] || before=$(speaks)
         fill
+        until_true 60 noticed
         sleep 0.$((2 + RANDOM % 8))
         free
     done) &
@@ -63,9 +70,10 @@ campaign ()
         crew_start "$role"
     done
     [ "$role$code" = producer0 ] || echo 'nobody ends any more'
+    touch "$work/over"
     { wait $weather; } 2>/dev/null
     crew_stop
-    full=$((full + $(cat "$work"/words.* | grep -ciE 'no space|disk (is )?full')))
+    full=$((full + $(speaks)))
     crew_same && crew_words
 }
 wrong=0 full=0
