@@ -87,6 +87,54 @@ static void one_of_each_stretch (void **state)
     wm_canary_destroy (&canary);
 }
 
+/* Hits that are cut from a plane: those of their own places are compared, and no others.  */
+static void hits_of_a_plane (void **state)
+{
+    (void) state;
+    enum { WIRES = 60, COLUMNS = 50 };
+    static float value[WIRES * COLUMNS], should[HITS * OUTPUTS];
+    static uint32_t wire[HITS], run_wire[WIRES], run_first[WIRES], run_length[WIRES];
+    static int32_t col[HITS];
+    const char *text = "patch: [8, 10]";
+    const wm_device_config_t config = { .engine = "sparse", .precision = "fp32", .threads = 1 };
+    const wm_batch_t batch = { .kind = WM_BATCH_BINS,
+                               .n_hit = HITS,
+                               .n_wire = WIRES,
+                               .n_col = COLUMNS,
+                               .n_run = WIRES,
+                               .n_value = WIRES * COLUMNS,
+                               .run_wire = run_wire,
+                               .run_first = run_first,
+                               .run_length = run_length,
+                               .value = value,
+                               .hit_wire = wire,
+                               .hit_col = col };
+    uint64_t seed = 11;
+    wm_spec_t spec;
+    wm_error_t error = { 0 };
+    for (size_t i = 0; i < WIRES * COLUMNS; i++)
+        value[i] = (float) (wm_seed_next (&seed) % 2000) / 1000 - 1;
+    for (uint32_t w = 0; w < WIRES; w++)
+        run_wire[w] = w, run_length[w] = COLUMNS;
+    for (uint32_t i = 0; i < HITS; i++) {
+        wire[i] = (uint32_t) (wm_seed_next (&seed) % WIRES);
+        col[i] = (int32_t) (wm_seed_next (&seed) % COLUMNS);
+    }
+    assert_int_equal (wm_spec_parse (&spec, text, strlen (text), "test", &error), WM_OK);
+    wm_device_t *device = wm_device_new (model, &spec, &config, &error);
+    wm_canary_t *canary = wm_canary_new (model, &spec, TOLERANCE, 1, &error);
+    assert_true (device && canary);
+    assert_int_equal (wm_device_score (device, &batch, status, should, &error), WM_OK);
+    for (int round = 0; round < 8; round++)
+        if (wm_canary_check (canary, &batch, should, &error))
+            fail_msg ("%s", error.text);
+    memcpy (scores, should + OUTPUTS, sizeof should - OUTPUTS * sizeof *should);
+    memcpy (scores + (HITS - 1) * OUTPUTS, should, OUTPUTS * sizeof *should);
+    assert_int_equal (wm_canary_check (canary, &batch, scores, &error), WM_EHOST);
+    wm_canary_destroy (&canary);
+    wm_device_destroy (&device);
+}
+
 /* With tolerance 0 nothing but the CPU's bits passes: no NaN and no infinity.  */
 static void the_same_bits (void **state)
 {
@@ -230,6 +278,7 @@ int main (void)
         cmocka_unit_test (one_of_each_stretch),          cmocka_unit_test (jobs_in_their_share),
         cmocka_unit_test (every_row_is_compared),        cmocka_unit_test (checks_in_their_share),
         cmocka_unit_test (any_stretch_of_a_large_batch), cmocka_unit_test (the_same_bits),
+        cmocka_unit_test (hits_of_a_plane),
     };
     return cmocka_run_group_tests (tests, set_up, tear_down);
 }
