@@ -88,6 +88,11 @@ static void test_share (void **state)
     harness_end (t);
 }
 
+static wm_key_t claim_second (harness_t *t, uint32_t p)
+{
+    return input_ask (t, p, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
+}
+
 /* ---- a check that does not ------------------------------------------------------------------- */
 
 static void test_third_decides (void **state)
@@ -147,6 +152,97 @@ static void test_second_is_wrong (void **state)
     assert_int_equal (look (t).n_named, 1);
     assert_int_equal (records (t, WM_RECORD_KICK), 0); /* it committed nothing */
     assert_null (take (t, a, WM_MSG_REJECT));
+    harness_end (t);
+}
+
+/* A third result that is within the errors of both others: they differ still, none is named.  */
+static void test_agrees_with_both (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.5f);
+    scores (t, joins_by (t, 3, "beta", "", "cuda/fp32/v3", 1), &task, 0.50025f);
+    assert_int_equal (look (t).n_check_differ, 1);
+    scores (t, joins_by (t, 4, "gamma", "", "openvino-1/avx2/fp32/v1", 1), &task, 0.50012f);
+    assert_int_equal (look (t).n_check_open, 0);
+    assert_int_equal (look (t).n_named, 0);
+    assert_string_equal (look (t).suspects, "alpha:2 and beta:3");
+    harness_end (t);
+}
+
+/* The result of another batch of the same input is no answer of the check that a worker has.  */
+static void test_another_batch (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1), b = joins (t, 3, "beta", 0);
+    const wm_key_t input = claim (t, p);
+    const wm_msg_t checks = first (t, p, a, input, 0, 0.25f);
+    submit (t, p, input, 1, 1);
+    credit (t, b, 2);
+    answer_needs (t, p);
+    const wm_msg_t one = must (t, b, WM_MSG_TASK)->msg;
+    const wm_msg_t two = must (t, b, WM_MSG_TASK)->msg;
+    const wm_msg_t *own = one.key.ordinal ? &one : &two;
+    assert_int_equal (own->key.ordinal, 1);
+    scores (t, b, own, 0.5f);
+    assert_int_equal (records (t, WM_RECORD_RESULT), 2);
+    assert_int_equal (look (t).n_check_open, 2); /* of this result, too */
+    scores (t, b, &checks, 0.25f);
+    assert_int_equal (look (t).n_check_good, 1);
+    harness_end (t);
+}
+
+/* A check is not given up while a worker computes its answer; nor for its memory while the payload
+   is under way to a worker that has refused it meanwhile.  */
+static void test_what_is_given_up (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    first (t, p, a, claim (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    wm_msg_t msg = must (t, b, WM_MSG_TASK)->msg;
+    assert_false (wm_core_check_drop (t->core, false));
+    msg.type = WM_MSG_NACK;
+    msg.code = WM_EAGAIN;
+    say (t, b, &msg, NULL, 0);
+    assert_false (wm_core_check_drop (t->core, true));
+    assert_int_equal (wm_core_check_lent (t->core), 0);
+    heartbeat (t, b, (wm_key_t){ 0 }, 0);
+    assert_true (wm_core_check_lent (t->core) > 0);
+    assert_true (wm_core_check_drop (t->core, true));
+    assert_int_equal (look (t).n_check_open, 0);
+    harness_end (t);
+}
+
+/* A machine is named once, with the first batch that showed it to be wrong.  */
+static void test_named_once (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
+    const wm_msg_t one = first (t, p, a, claim (t, p), 0, 0.75f),
+                   two = first (t, p, a, claim_second (t, p), 0, 0.75f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    scores (t, b, &one, 0.25f);
+    credit (t, b, 2);
+    scores (t, b, &two, 0.25f);
+    assert_int_equal (look (t).n_check_differ, 2);
+    uint32_t c = joins (t, 4, "gamma", 1);
+    scores (t, c, &one, 0.25f);
+    credit (t, c, 2);
+    assert_int_equal (look (t).n_named, 1);
+    scores (t, c, &two, 0.25f);
+    assert_int_equal (look (t).n_check_open, 0);
+    const wm_summary_t s = look (t);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s.n_logged; i++)
+        n += strstr (s.logged[i].text, "it gets no more work") != NULL;
+    assert_int_equal (n, 1);
+    assert_int_equal (s.n_named, 1);
+    assert_non_null (strstr (s.named[0].why, "batch 1.0.0 of /data/a.h5"));
     harness_end (t);
 }
 
@@ -215,11 +311,6 @@ static void test_since_last_good (void **state)
     harness_end (t);
 }
 
-static wm_key_t claim_second (harness_t *t, uint32_t p)
-{
-    return input_ask (t, p, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
-}
-
 /* While a machine is one of two that differ, a check that it passes proves nothing of what it
    scored before.  */
 static void test_suspect_is_not_proven (void **state)
@@ -265,6 +356,37 @@ static void test_own_input_of_a_verdict (void **state)
     scores (t, b, &bad, 0.25f);
     assert_string_equal (look (t).named[0].label, "alpha:2");
     assert_int_equal (kicked (t), 2);
+    harness_end (t);
+}
+
+/* So does the input of a batch that shows it again, once it is named.  */
+static void test_a_later_verdict (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 4);
+    const wm_key_t one = claim (t, p), two = claim_second (t, p),
+                   three = input_ask (t, p, "/data/c.h5", "c.scores.h5", 1000, 1)->msg.key;
+    const wm_msg_t proof = first (t, p, a, one, 0, 0.25f), bad = first (t, p, a, two, 0, 0.75f),
+                   worse = first (t, p, a, three, 0, 0.75f);
+    uint32_t b = joins (t, 3, "beta", 1), c = joins (t, 4, "gamma", 1),
+             d = joins (t, 5, "delta", 1);
+    scores (t, b, &proof, 0.25f);
+    const wm_msg_t again = first (t, p, a, one, 1, 0.25f);
+    credit (t, b, 2);
+    scores (t, b, &again, 0.25f);
+    assert_int_equal (look (t).n_check_good, 2);
+    scores (t, c, &bad, 0.25f);
+    credit (t, b, 3);
+    scores (t, b, &bad, 0.25f);
+    assert_string_equal (look (t).named[0].label, "alpha:2");
+    assert_int_equal (kicked (t), 2);
+    scores (t, d, &worse, 0.25f);
+    credit (t, b, 4);
+    scores (t, b, &worse, 0.25f);
+    assert_int_equal (look (t).n_check_open, 0);
+    assert_int_equal (look (t).n_named, 1);
+    assert_int_equal (kicked (t), 23);
     harness_end (t);
 }
 
@@ -476,6 +598,30 @@ static void test_keys (void **state)
     harness_end (t);
 }
 
+/* A check that waits for a worker by another key waits for one that is connected. None is sent
+   before the first answer is durable.  */
+static void test_who_is_waited_for (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    const char *sparse = "sparse/fp32/v1";
+    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1),
+             b = joins_by (t, 3, "beta", "11111111", sparse, 0);
+    wm_core_closed (t->core, joins_by (t, 4, "gamma", "22222222", sparse, 0), t->now_ms);
+    submit (t, p, claim (t, p), 0, 1);
+    answer_needs (t, p);
+    const uint8_t payload[BYTES] = { 0 };
+    wm_msg_t msg = must (t, a, WM_MSG_TASK)->msg;
+    msg.type = WM_MSG_RESULT;
+    say (t, a, &msg, payload, sizeof payload);
+    credit (t, b, 1);
+    assert_int_equal (look (t).n_check_open, 1);
+    assert_null (take (t, b, WM_MSG_TASK));
+    durable (t);
+    must (t, b, WM_MSG_TASK);
+    harness_end (t);
+}
+
 /* A host that only one key has joined under is refused by any key, also after a restart: a fresh
    key does not bring it back.  */
 static void test_fresh_key (void **state)
@@ -505,32 +651,35 @@ static void test_fresh_key (void **state)
     harness_end (t);
 }
 
-/* A key that only named machines have is refused on any host, though they were several.  */
-static void test_key_of_two_named (void **state)
+/* Two machines that share a key, or a host: once both are named, what they share is refused.  */
+static void test_two_named (void **state)
 {
     (void) state;
-    harness_t *t = checked (1, 0);
-    const char *sparse = "sparse/fp32/v1", *key = "11111111";
-    static const char *const host[] = { "alpha", "beta" };
-    const uint32_t p = producer (t, 1),
-                   w[] = { joins_by (t, 2, host[0], key, sparse, 0),
-                           joins_by (t, 3, host[1], key, sparse, 0) },
-                   c = joins_by (t, 4, "gamma", "33333333", sparse, 0),
-                   d = joins_by (t, 5, "delta", "44444444", sparse, 0);
-    const wm_key_t input[] = { claim (t, p), claim_second (t, p) };
-    for (uint32_t i = 0; i < 2; i++) {
-        credit (t, w[i], 1);
-        const wm_msg_t task = first (t, p, w[i], input[i], 0, 0.26f);
-        credit (t, c, i + 1);
-        scores (t, c, &task, 0.25f);
-        credit (t, d, i + 1);
-        scores (t, d, &task, 0.25f);
-        refused (t, w[i], WM_REASON_FAILED);
-        if (i == 0)
-            assert_null (take (t, w[1], WM_MSG_REJECT)); /* another has its key, and is not named */
+    const char *sparse = "sparse/fp32/v1";
+    static const char *const host[] = { "alpha", "beta" }, *const key[] = { "11111111",
+                                                                            "22222222" };
+    for (int by_host = 0; by_host < 2; by_host++) {
+        harness_t *t = checked (1, 0);
+        const uint32_t p = producer (t, 1),
+                       w[] = { joins_by (t, 2, host[0], key[0], sparse, 0),
+                               joins_by (t, 3, host[!by_host], key[by_host], sparse, 0) },
+                       c = joins_by (t, 4, "gamma", "33333333", sparse, 0),
+                       d = joins_by (t, 5, "delta", "44444444", sparse, 0);
+        const wm_key_t input[] = { claim (t, p), claim_second (t, p) };
+        for (uint32_t i = 0; i < 2; i++) {
+            credit (t, w[i], 1);
+            const wm_msg_t task = first (t, p, w[i], input[i], 0, 0.26f);
+            credit (t, c, i + 1);
+            scores (t, c, &task, 0.25f);
+            credit (t, d, i + 1);
+            scores (t, d, &task, 0.25f);
+            refused (t, w[i], WM_REASON_FAILED);
+            if (i == 0)
+                assert_null (take (t, w[1], WM_MSG_REJECT)); /* it is not named */
+        }
+        is_refused (t, 6, by_host ? host[0] : "epsilon", by_host ? "55555555" : key[0]);
+        harness_end (t);
     }
-    is_refused (t, 6, "epsilon", key);
-    harness_end (t);
 }
 
 /* An operator trusts a machine by a name of it, and "" is the name of none; what it scored before
@@ -670,6 +819,8 @@ static void test_two_signatures (void **state)
     const char *openvino = "openvino-1/avx2/fp32/v1"; /* its bits depend on the machine */
     assert_true (agrees_by (0, openvino, openvino, 0.5f, 0.50001f));
     assert_false (agrees_by (0, openvino, openvino, 0.5f, 0.51f));
+    assert_true (agrees_by (0, "plugin/a/v1", "plugin/a/v1", 0.5f, 0.50001f)); /* likewise */
+    assert_false (agrees_by (0, "plugin-same/a/v1", "plugin-same/a/v1", 0.5f, 0.50001f));
     assert_true (agrees (0, cuda, 1000, 1000.1f)); /* of scores above 1 relative to the largest */
     assert_false (agrees (0, cuda, 1000, 1001));
     assert_true (agrees (0, cuda, -1000, -1000.1f)); /* and so of those below -1 */
@@ -731,25 +882,66 @@ static void test_other_words (void **state)
     }
 }
 
-/* A hit that kills an engine is left out, another status is not.  */
+/* What a campaign allows that measures nothing is no limit of a check.  */
+static void test_nothing_is_measured (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 5e-3);
+    wm_core_destroy (&t->core);
+    t->measures = false;
+    t->core = core_make (t, 2, 64 * MIB);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.5f);
+    scores (t, joins_by (t, 3, "beta", "", "cuda/fp32/v3", 1), &task, 0.504f);
+    assert_int_equal (look (t).n_check_differ, 1);
+    harness_end (t);
+}
+
+/* A RESULT in which hit 3 has this status, and what stands in the place of its scores.  */
+static void with_status (harness_t *t, uint32_t session, const wm_msg_t *task, uint8_t status,
+                         float score)
+{
+    uint8_t payload[BYTES] = { 0 };
+    payload[3] = status;
+    memcpy (payload + 10 + 4 * 3 * N_OUTPUT, &score, 4);
+    wm_msg_t msg = *task;
+    msg.type = WM_MSG_RESULT;
+    say (t, session, &msg, payload, sizeof payload);
+    durable (t);
+}
+
+/* A hit that kills an engine is left out, whichever of both it kills; where both hold a hit
+   otherwise, what stands in the place of scores is not compared by two signatures. Statuses that
+   differ otherwise differ.  */
 static void test_statuses (void **state)
 {
     (void) state;
-    for (uint8_t status = WM_HIT_POISON; status;
-         status = status == WM_HIT_POISON ? WM_HIT_BAD_PIXEL : 0) {
-        harness_t *t = checked (1, 0);
-        uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
-        const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0);
-        uint32_t b = joins (t, 3, "beta", 1);
-        uint8_t payload[BYTES] = { 0 };
-        payload[3] = status;
-        wm_msg_t msg = task;
-        msg.type = WM_MSG_RESULT;
-        say (t, b, &msg, payload, sizeof payload);
-        assert_int_equal (look (t).n_check_good, status == WM_HIT_POISON);
-        assert_int_equal (look (t).n_check_differ, status != WM_HIT_POISON);
-        harness_end (t);
-    }
+    static const struct {
+        uint8_t first, second;
+        bool is_good[2]; /* by one signature, by two */
+    } row[] = {
+        { 0, WM_HIT_POISON, { true, true } },
+        { WM_HIT_POISON, 0, { true, true } },
+        { WM_HIT_POISON, WM_HIT_POISON, { true, true } },
+        { 0, WM_HIT_BAD_PIXEL, { false, false } },
+        { WM_HIT_NONFINITE, 0, { false, false } },
+        { WM_HIT_NONFINITE, WM_HIT_NONFINITE, { false, true } },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        for (int two = 0; two < 2; two++) {
+            harness_t *t = checked (1, 0);
+            uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+            submit (t, p, claim (t, p), 0, 1);
+            answer_needs (t, p);
+            const wm_msg_t task = must (t, a, WM_MSG_TASK)->msg;
+            with_status (t, a, &task, row[i].first, 0.25f);
+            const uint32_t b =
+                joins_by (t, 3, "beta", "", two ? "cuda/fp32/v3" : "sparse/fp32/v1", 1);
+            with_status (t, b, &task, row[i].second, 0.75f);
+            assert_int_equal (look (t).n_check_good, row[i].is_good[two]);
+            assert_int_equal (look (t).n_check_differ, !row[i].is_good[two]);
+            harness_end (t);
+        }
 }
 
 /* An answer that compares nothing is no good check, and its machine is not asked again.  */
@@ -819,18 +1011,24 @@ int main (void)
         cmocka_unit_test (test_share),
         cmocka_unit_test (test_third_decides),
         cmocka_unit_test (test_second_is_wrong),
+        cmocka_unit_test (test_agrees_with_both),
+        cmocka_unit_test (test_another_batch),
+        cmocka_unit_test (test_what_is_given_up),
+        cmocka_unit_test (test_named_once),
         cmocka_unit_test (test_undecided),
         cmocka_unit_test (test_since_last_good),
         cmocka_unit_test (test_suspect_is_not_proven),
         cmocka_unit_test (test_own_input_of_a_verdict),
+        cmocka_unit_test (test_a_later_verdict),
         cmocka_unit_test (test_later_check_proves_nothing),
         cmocka_unit_test (test_named_machine_proves_nothing),
         cmocka_unit_test (test_ends_over_verdict),
         cmocka_unit_test (test_suspect_inputs),
         cmocka_unit_test (test_noted_machines),
         cmocka_unit_test (test_keys),
+        cmocka_unit_test (test_who_is_waited_for),
         cmocka_unit_test (test_fresh_key),
-        cmocka_unit_test (test_key_of_two_named),
+        cmocka_unit_test (test_two_named),
         cmocka_unit_test (test_trust),
         cmocka_unit_test (test_hosts_with_colons),
         cmocka_unit_test (test_own_key),
@@ -838,6 +1036,7 @@ int main (void)
         cmocka_unit_test (test_other_words),
         cmocka_unit_test (test_unknown_signatures),
         cmocka_unit_test (test_other_hits),
+        cmocka_unit_test (test_nothing_is_measured),
         cmocka_unit_test (test_statuses),
         cmocka_unit_test (test_compares_nothing),
     };
