@@ -91,6 +91,17 @@ static bool take_list (const json_t *array, wm_address_use_t use, char text[WM_E
     return true;
 }
 
+/* What the file holds now. NULL: it cannot be read, or is no JSON. (json_loadfd would ask the system
+   for each byte.)  */
+static json_t *parse (int fd, size_t bytes)
+{
+    char text[FILE_BYTES_MAX];
+    size_t n = 0;
+    for (ssize_t got = 1; n < bytes && got > 0; n += got > 0 ? (size_t) got : 0)
+        got = TEMP_FAILURE_RETRY (read (fd, text + n, bytes - n));
+    return n == bytes ? json_loadb (text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+}
+
 /* Opens a regular file of a sensible size only: a pipe would block, and the folder is shared.  */
 static json_t *load (const char *path, wm_error_t *error)
 {
@@ -102,7 +113,7 @@ static json_t *load (const char *path, wm_error_t *error)
     else if (fd < 0)
         wm_fault (error, WM_EAGAIN, "%s cannot be read: %s", path, strerror (errno));
     else if (fstat (fd, &info) || !S_ISREG (info.st_mode) || info.st_size > FILE_BYTES_MAX ||
-             !(json = json_loadfd (fd, JSON_REJECT_DUPLICATES, NULL)))
+             !(json = parse (fd, (size_t) info.st_size)))
         wm_fault (error, WM_EAGAIN, "%s is damaged; a running broker writes it again after `rm`",
                   path);
     if (fd >= 0)
