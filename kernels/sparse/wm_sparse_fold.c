@@ -146,7 +146,7 @@ static int lock_model (const char *path)
     return fd;
 }
 
-/* Leaves an empty file where there is none. false: there is one, or there can be none.  */
+/* Leaves an empty file if the file is missing. false: it exists, or cannot be made.  */
 static bool is_first (const fold_t *fold)
 {
     const int fd = *fold->path ? open (fold->path, O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;

@@ -4,8 +4,8 @@
 
    However many requests come, a list is read once in HELD_EVERY_MS. That of what is held has at
    most WM_HELD_ROWS_MAX inputs and as many files; one that cannot be read again stays. Pages of
-   events that lie beside outputs (`wiremill show`) are read by the same thread: a disk that hangs stops
-   only it. Thread: the server's, beside the thread inside.  */
+   events that lie beside outputs (`wiremill show`) are read by the same thread: a disk that hangs
+   stops only it. Thread: the server's, beside the thread inside.  */
 #ifndef WM_HELD_READER_H
 #define WM_HELD_READER_H
 

@@ -91,8 +91,8 @@ static bool take_list (const json_t *array, wm_address_use_t use, char text[WM_E
     return true;
 }
 
-/* What the file holds now. NULL: it cannot be read, or is no JSON. (json_loadfd would ask the system
-   for each byte.)  */
+/* What the file holds now. NULL: it cannot be read, or is no JSON. (json_loadfd would read it byte
+   by byte.)  */
 static json_t *parse (int fd, size_t bytes)
 {
     char text[FILE_BYTES_MAX];
