@@ -32,6 +32,13 @@
 #define HUNG_MS 30000  /* of the main thread, whose rounds take NAP_MS */
 #define LEAVE_MS 1000  /* for the thread that asks; one that waits for a broker ends with us */
 
+/* A script loads it again: a refresh of an address with #HIT would not leave the page.  */
+#define BEING_READ                                                                                 \
+    "<!doctype html>\n<html lang=\"en\"><title>being read</title>\n<noscript><meta "               \
+    "http-equiv=\"refresh\" content=\"1\"></noscript>\n<script>setTimeout(() => "                  \
+    "location.reload(), 1000)</script>\n<p>The page is being read; it loads itself again.</p>"     \
+    "</html>\n"
+
 /* clang-format off */
 static const wm_option_t options[] = {
     WHERE_OPTIONS,
@@ -207,10 +214,7 @@ static void make_event (const state_t *self, wm_served_t *one, const char *name,
                      "form-action 'none'; frame-ancestors 'none'";
     if (answer->code == 202) {
         answer->code = 200;
-        take_text (answer,
-                   strdup ("<!doctype html>\n<html lang=\"en\"><title>being read</title>"
-                           "<meta http-equiv=\"refresh\" content=\"1\"><p>The page is being "
-                           "read; it loads itself again.</p></html>\n"));
+        take_text (answer, strdup (BEING_READ));
     } else if (answer->code == 413)
         refuse (answer, 413, "the page has more than 8 MiB: open its file\n");
     else if (answer->code == 404)
