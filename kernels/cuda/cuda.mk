@@ -124,7 +124,7 @@ CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_apart.c gpu_bench.
     cutting/wm_runs.c cutting/wm_cut.c) \
              $(addprefix kernels/,patch/wm_image.c patch/wm_plane.c family/wm_range.c judge/wm_reference.c \
     patch/wm_spec_preset.c patch/wm_spec_zero.c family/wm_layer_view.c cudnn/wm_any.c cudnn/wm_any_chunks.c \
-    cudnn/wm_any_family.c cudnn/wm_any_place.c) \
+    cudnn/wm_any_family.c cudnn/wm_any_place.c cudnn/wm_any_steps.c cudnn/wm_any_walk.c) \
              $(CUDA_FAKE) schema/wm_batch_memory.c schema/base/wm_fault.c
 $(B)/gpu/gpu_check: $(CHECK_SRC) $(CUDA_OBJ) $(wildcard tests/gpu/*.h tests/standin/*.h)
 	@mkdir -p $(@D); echo "  LINK  $@"
