@@ -336,17 +336,17 @@ static void pass (wm_lane_t *self)
 static uint32_t decode_threads (const wm_lane_t *self)
 {
     const uint32_t cpus = (uint32_t) wm_allowance ()->cpus;
-    if (!wm_device_engine_of_signature (wm_scorer_signature (self->scorer))->is_gpu)
+    if (!wm_device_engine (wm_scorer_by (self->scorer))->is_gpu)
         return 0;
     return cpus > WM_DECODE_THREADS_MAX ? WM_DECODE_THREADS_MAX : cpus - 1;
 }
 
-/* Watches the health of a GPU engine; of any other engine only if WM_NVML_SO names an NVML.  */
+/* Watches the health of NVIDIA's GPUs; of any other engine only if WM_NVML_SO names an NVML.  */
 static void watch_health (wm_lane_t *self)
 {
     char why[160];
-    const char *signature = wm_scorer_signature (self->scorer);
-    if (!wm_device_engine_of_signature (signature)->is_gpu && !getenv ("WM_NVML_SO"))
+    const wm_engine_t *engine = wm_device_engine (wm_scorer_by (self->scorer));
+    if (!(engine->is_gpu && engine->object) && !getenv ("WM_NVML_SO"))
         return;
     self->health = wm_health_new (wm_times ()->heartbeat_ms, why);
     if (!self->health)

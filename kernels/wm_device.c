@@ -7,6 +7,7 @@
    The table of engines, and how their shared objects are opened: kernels/wm_engines.c.  */
 #include "kernels/judge/wm_canary.h"
 #include "kernels/judge/wm_canary_cache.h"
+#include "kernels/judge/wm_prove.h"
 #include "kernels/patch/wm_image.h"
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_jobs.h"
@@ -218,7 +219,7 @@ void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
     const bool strict = strcmp (config->precision, "fp32") == 0,
                family = wm_model_kind (model) == WM_MODEL_FAMILY,
                gpu = wm_device_engine_of_signature (signature)->is_gpu,
-               exact = wm_device_engine (config->engine)->is_exact; /* but signs as the CPU does */
+               exact = wm_device_engine (config->engine)->is_gpu && !gpu; /* but signs as the CPU */
     char isa[32];
     wm_error_t error;
     size_t n = 0;
@@ -269,16 +270,19 @@ double wm_device_row_off (const wm_model_t *model, const float *scores, const fl
     return worst;
 }
 
-/* Creates what checks a GPU. false with *error.  */
-static bool keep_canaries (wm_device_t *self, wm_error_t *error)
+/* Compares a GPU that signs as the CPU with it, and creates what checks any GPU. false with
+   *error.  */
+static bool check_gpu (wm_device_t *self, wm_error_t *error)
 {
     if (!self->engine->is_gpu)
         return true;
-    const double limit =
-        self->engine->is_exact ? 0 : wm_device_limit (self->model, self->signature);
+    const bool is_exact = strcmp (self->signature, WM_SIGNATURE_FP32) == 0;
+    const wm_spec_t *spec = self->has_spec ? &self->spec : NULL;
+    if (is_exact && wm_prove (self, self->engine->name, self->model, spec, error))
+        return false;
+    const double limit = is_exact ? 0 : wm_device_limit (self->model, self->signature);
     if (wm_model_kind (self->model) == WM_MODEL_FAMILY)
-        self->canary = wm_canary_new (self->model, self->has_spec ? &self->spec : NULL, limit,
-                                      CANARY_SHARE, error);
+        self->canary = wm_canary_new (self->model, spec, limit, CANARY_SHARE, error);
     else
         self->recall = wm_canary_cache_new (self->model, CANARY_SHARE, error);
     return self->canary || self->recall;
@@ -330,7 +334,7 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
         self->has_spec = true;
     }
     self->state = backend->open (model, spec ? &self->spec : NULL, config, self->signature, error);
-    if (!self->state || !keep_canaries (self, error))
+    if (!self->state || !check_gpu (self, error))
         wm_device_destroy (&self);
     return self;
 }
@@ -351,6 +355,11 @@ void wm_device_destroy (wm_device_t **self_p)
 const char *wm_device_signature (const wm_device_t *self)
 {
     return self->signature;
+}
+
+const wm_engine_t *wm_device_by (const wm_device_t *self)
+{
+    return self->engine;
 }
 
 static _Thread_local _Atomic uint64_t *count_here; /* NULL: as the device was told */

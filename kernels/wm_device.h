@@ -32,11 +32,11 @@
 
 /* What is known of an engine before it is opened.  */
 typedef struct {
-    const char *name; /* of --engine; its signatures begin with it, but cudnn's with "cuda";
-                         "plugin" of a file */
+    const char *name; /* of --engine; its signatures begin with it, but cudnn's with "cuda", and
+                         those of strict fp32 on a GPU with "sparse" (WM_SIGNATURE_FP32); "plugin"
+                         of a file */
     bool is_gpu;      /* computes on a GPU, else on the CPU */
     bool gathers;     /* may gain by several batches in one call (wm_device_fill) */
-    bool is_exact;    /* its bits are those of strict fp32 on the CPU, and so is its signature */
     bool any_model;   /* runs any CNN, else those of the family only */
     bool has_isa;     /* its kernels are chosen by instruction set (isa of wm_device_config_t) */
     bool rounds;      /* has arithmetic of 16 bits for fast */
@@ -57,8 +57,12 @@ const wm_engine_t *wm_device_engine (const char *name);
 wm_fault_t wm_device_heeds (const char *engine, const char *device, const char *precision,
                             const char *isa, wm_error_t *error);
 
-/* As wm_device_engine, for a signature, e.g. of an old output whose engine is not here.  */
+/* As wm_device_engine, for a signature, e.g. of an old output whose engine is not here. Strict fp32
+   of the family is the sparse engine's, also on a GPU that has its bits.  */
 const wm_engine_t *wm_device_engine_of_signature (const char *signature);
+
+/* Returns whether a GPU computed what the engine of --engine signed so.  */
+bool wm_device_by_gpu (const char *engine, const char *signature);
 
 /* The names of all engines for option tables; a test compares them with the rows.  */
 #define WM_ENGINE_NAMES "auto|sparse|openvino|onnxruntime|cuda|cudnn|opencl|reference"
@@ -122,9 +126,13 @@ void wm_device_destroy (wm_device_t **self_p);
 
 /* Returns the signature (lent), ENGINE/INSTRUCTION SET/ARITHMETIC/VERSION: "sparse/amx/bf16/v1".
    Results of one signature are equal bit for bit, whatever the number of threads. Strict fp32 of
-   the family is one arithmetic on every CPU (README.md), so that its signature names no instruction
-   set.  */
+   the family is one arithmetic on every CPU and on the GPUs whose engines follow it (README.md), so
+   that its signature names neither. A GPU that has it was compared with the CPU when it was opened
+   (kernels/judge/wm_prove.h).  */
 const char *wm_device_signature (const wm_device_t *self);
+
+/* Returns the engine that it has, of "auto" the one that was chosen.  */
+const wm_engine_t *wm_device_by (const wm_device_t *self);
 #define WM_SIGNATURE_FP32 "sparse/fma/fp32/v1"
 
 /* Fills in the i-th arithmetic that config's precision may take on this machine, the fastest first;

@@ -62,8 +62,7 @@ static const row_t rows[] = {
       .package = "onnxruntime==" WM_ONNXRUNTIME_VERSION },
     { { .name = "cuda", .splits = true, CUDA_FACTS }, .backend = NULL },
     { { .name = "cudnn", CUDA_FACTS }, .backend = NULL },
-    { { .name = "opencl", .is_gpu = true, .is_exact = true, ERRORS },
-      .backend = &wm_backend_opencl },
+    { { .name = "opencl", .is_gpu = true, ERRORS }, .backend = &wm_backend_opencl },
     { { .name = "reference", ERRORS }, .backend = &wm_backend_reference },
     { { .name = "plugin", .any_model = true, ERRORS }, .backend = &wm_backend_plugin },
 };
@@ -120,6 +119,11 @@ const wm_engine_t *wm_device_engine_of_signature (const char *signature)
     char name[32]; /* "openvino-2026.4.0/..." is openvino's */
     snprintf (name, sizeof name, "%.*s", (int) strcspn (signature, "/-"), signature);
     return wm_device_engine (name);
+}
+
+bool wm_device_by_gpu (const char *engine, const char *signature)
+{
+    return wm_device_engine (engine)->is_gpu || wm_device_engine_of_signature (signature)->is_gpu;
 }
 
 void wm_device_engine_names (char names[160])

@@ -124,7 +124,8 @@ static int open_device (engine_t *self)
         return fail (self, error.fault == WM_EPEER ? WM_EXIT_ENGINE : WM_EXIT_FAILURE, &error);
     control->test_s = wm_now_s () - start;
     control->fill = wm_device_fill (self->device);
-    const bool is_gpu = wm_device_hands (self->device) == 0;
+    const bool is_gpu = wm_device_by (self->device)->is_gpu;
+    snprintf (control->by, sizeof control->by, "%s", wm_device_by (self->device)->name);
     control->most_slots = is_gpu ? WM_SLOTS : control->fill ? WM_SLOTS_GATHER : WM_SLOTS_ONE;
     control->enough = (is_gpu ? WM_LAUNCHES + 2ull : 2ull) * control->fill;
     /* A GPU pins it all, and copies patches from there, but not the columns of planes.  */

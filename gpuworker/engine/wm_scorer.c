@@ -38,7 +38,7 @@ struct wm_scorer_t {
     } part[WM_SLOTS];
     uint32_t n_output;
     bool is_ragged; /* scores are a ragged row of n_output at most */
-    char signature[64], class[64], strict[64], refused[160];
+    char signature[64], class[64], by[16], strict[64], refused[160];
     double measured;
     uint32_t n_measured;
     int epoll, line; /* line -1: the process has ended, or is ending */
@@ -453,6 +453,7 @@ static wm_scorer_event_t ready (wm_scorer_t *self, wm_error_t *error)
         const wm_control_t *control = self->slots.control;
         strcpy (self->signature, signature);
         snprintf (self->class, sizeof self->class, "%.63s", control->class);
+        snprintf (self->by, sizeof self->by, "%.15s", control->by);
         snprintf (self->strict, sizeof self->strict, "%.63s", control->strict);
         snprintf (self->refused, sizeof self->refused, "%.159s", control->refused);
         const double measured = control->measured;
@@ -593,6 +594,11 @@ uint64_t wm_scorer_calls (const wm_scorer_t *self)
 const char *wm_scorer_signature (const wm_scorer_t *self)
 {
     return self->signature;
+}
+
+const char *wm_scorer_by (const wm_scorer_t *self)
+{
+    return self->by;
 }
 
 const char *wm_scorer_class (const wm_scorer_t *self)

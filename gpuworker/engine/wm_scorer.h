@@ -89,6 +89,7 @@ wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, 
 uint64_t wm_scorer_progress (const wm_scorer_t *self);     /* hits finished by all processes */
 uint64_t wm_scorer_calls (const wm_scorer_t *self);        /* of the device, or its launches */
 const char *wm_scorer_signature (const wm_scorer_t *self); /* "" before it is READY */
+const char *wm_scorer_by (const wm_scorer_t *self);        /* name of the engine; likewise */
 const char *wm_scorer_class (const wm_scorer_t *self);     /* of machines; likewise */
 const char *wm_scorer_strict (const wm_scorer_t *self);    /* what checks it; likewise */
 

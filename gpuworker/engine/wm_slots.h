@@ -97,6 +97,7 @@ typedef struct {
     _Atomic uint64_t calls;    /* of the device, or launches, each with a batch or several */
     _Atomic uint32_t is_ready; /* it has passed its self-test */
     char signature[64], class[64];
+    char by[16];     /* the engine that was opened, of "auto" the one that it took */
     char strict[64];                        /* signature of the engine that checks it; "" */
     char taken_precision[8], taken_isa[32]; /* of the first process and all after it; "" */
     double measured;                        /* largest error of n_measured hits */

@@ -296,8 +296,7 @@ static wm_fault_t warm_up (bench_t *self, wm_error_t *error)
     }
     if (!fault)
         self->executed = (double) madds / (double) hits;
-    const char *signature = wm_device_signature (self->worker[0].device);
-    if (!madds && !wm_device_engine_of_signature (signature)->is_gpu)
+    if (!madds && !wm_device_by (self->worker[0].device)->is_gpu)
         self->executed = (double) wm_model_madds (self->model);
     return fault;
 }

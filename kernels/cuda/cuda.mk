@@ -85,6 +85,8 @@ $(addprefix $(B)/tests/test_kernels_,cuda cuda_plane cuda_windows cuda_any any):
     $(B)/obj/tests/gpu/gpu_net.o
 $(addprefix $(B)/tests/test_kernels_,cuda cuda_any any): $(call cuda_o,$(CUDA_ANY))
 $(B)/tests/test_kernels_any: $(B)/obj/tests/gpu/gpu_any_count.o
+# Strict fp32, as of every engine; the stand-in's fibers are x86-64's.
+$(if $(filter x86_64,$(MACHINE)),$(B)/tests/test_kernels_strict: $(STANDIN_OBJ))
 
 # A whole event: with the producer, which reads events.
 $(B)/tests/test_kernels_cuda_event: tests/unit/kernels/test_kernels_cuda_event.c $(addprefix tests/gpu/,gpu_event.c \

@@ -3,9 +3,11 @@
    "cuda" takes our kernels (wm_cuda.h) for networks of the family that they run, "cudnn" never.
    All else goes by wm_any.h.
 
-   Precision fp32 is strict float32, without tensor cores; split is float32 as two halves on tensor
-   cores where our kernels run (strict float32 elsewhere); fast is half with sums in float32, by
-   wm_any.h where half holds the values. The GPU is the first that CUDA_VISIBLE_DEVICES leaves.  */
+   Precision fp32 is strict float32, without tensor cores: by our kernels with the bits and the
+   signature of the CPU (kernels/README.md), by cuDNN in its own order. split is float32 as two
+   halves on tensor cores where our kernels run (strict float32 elsewhere); fast is half with sums
+   in float32, by wm_any.h where half holds the values. The GPU is the first that
+   CUDA_VISIBLE_DEVICES leaves.  */
 #include "kernels/cudnn/wm_any.h"
 #include "kernels/cudnn/wm_any_net.h"
 #include "kernels/gpu/wm_cuda.h"
@@ -57,9 +59,11 @@ static void *open_engine (bool ours, const wm_model_t *model, const wm_spec_t *s
         engine_close (self);
         return NULL;
     }
-    if (self->net && *wm_cuda_choice (self->cuda))
-        fprintf (stderr, "cuda: %s\n", wm_cuda_choice (self->cuda));
-    snprintf (signature, 64, "%s", wm_cuda_signature (self->cuda));
+    const char *own = wm_cuda_signature (self->cuda);
+    const bool is_strict = !self->net && cuda.precision == WM_GPU_F32;
+    if (is_strict || (self->net && *wm_cuda_choice (self->cuda)))
+        fprintf (stderr, "cuda: %s\n", is_strict ? own : wm_cuda_choice (self->cuda));
+    snprintf (signature, 64, "%s", is_strict ? WM_SIGNATURE_FP32 : own);
     return self;
 }
 

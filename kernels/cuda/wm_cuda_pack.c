@@ -1,10 +1,12 @@
 /* wm_cuda_pack.c - weights in panels, their checksum, and what an empty window gives.
 
-   With c the convolution's output where its window holds only the zero level,
+   With c the convolution's output where its window holds only the zero level, and any r,
 
-       y = [b + W^T c] + sum over active positions of W^T (relu (conv) - c)
+       y = [b + W^T c] + sum over active positions of [W^T (r - c)] + W^T (relu (conv) - r)
 
-   the bracket is the roots' bias, in double from the weights as they are.
+   where the first bracket is the roots' bias, in double from the weights as they are. In halves r
+   is c. In strict fp32 it is 0 behind ReLU, so that the second bracket, the BASE of a position, is
+   there: weights of a value that is 1 at each active position, ahead of the filters (WM_GPU_LEAD).
 
    Two halves. A weight and a value are the sum of two halves each, 22 bits of mantissa, as long as
    the lower half is not subnormal. So both are multiplied by powers of two that bring the largest
@@ -25,7 +27,8 @@
 
 #define SPARE 16.0            /* split: how far beyond its specification a value may be */
 #define UNKNOWN 1024.0        /* and how large, without one */
-#define LARGEST 0x1p60        /* fp32: no sum overflows, which its checksum could not tell */
+#define LARGEST 0x1p60        /* fp32: with larger values the checksum may overflow */
+#define SUM_MAX 0x1p120       /* fp32: what those within the limit may add up to */
 #define TAIL_VALUES_MAX 8192u /* floats of a patch in the tail: 32 KiB of shared memory */
 #define ROWS_GROUP 4u
 #define BANDS 4u /* so that a launch of 16,384 hits fills every GPU, and others' blocks wait less */
@@ -45,7 +48,7 @@ const char *wm_cuda_refuse (const wm_net_t *net, wm_gpu_precision_t precision)
         return "it takes one convolution, of one channel";
     if (c->act != WM_ACT_RELU && c->act != WM_ACT_NONE)
         return "it takes ReLU or nothing behind the convolution";
-    if (c->c_out % 8 || c->c_out > 1024)
+    if (c->c_out % 8 || c->c_out > WM_CUDA_FILTERS_MAX)
         return "its filters must be a multiple of 8, at most 1,024";
     if (c->kw > 32)
         return "its filters are wider than 32 columns";
@@ -86,6 +89,32 @@ static uint32_t row_of (const wm_cuda_pack_t *self, size_t i, float row[WM_GPU_O
     return n;
 }
 
+/* The base of a position, likewise.  */
+static uint32_t base_of (const wm_cuda_pack_t *self, size_t position, float row[WM_GPU_OUTPUTS])
+{
+    const uint32_t c_out = self->active.c_out;
+    double sum[WM_GPU_OUTPUTS] = { 0 };
+    uint32_t n = 0;
+    for (uint32_t f = 0; f < c_out; f++) {
+        n = row_of (self, position * c_out + f, row);
+        for (uint32_t o = 0; o < n; o++)
+            sum[o] += (0 - (double) self->c[f]) * (double) row[o];
+    }
+    for (uint32_t o = 0; o < n; o++)
+        row[o] = (float) sum[o];
+    return n;
+}
+
+/* Weights of the k-th value of a position's entry; none of what fills up.  */
+static uint32_t weights_of (const wm_cuda_pack_t *self, size_t position, uint32_t k,
+                            float row[WM_GPU_OUTPUTS])
+{
+    const uint32_t lead = self->has_base ? WM_GPU_LEAD / sizeof (float) : 0;
+    return k >= lead ? row_of (self, position * self->active.c_out + k - lead, row)
+           : k == 0  ? base_of (self, position, row)
+                     : 0;
+}
+
 /* The checksum's weights beside a row: high, low, magnitude.  */
 static void sum_row (const wm_cuda_pack_t *self, const float *row, uint32_t n, double sum[3])
 {
@@ -99,14 +128,18 @@ static void sum_row (const wm_cuda_pack_t *self, const float *row, uint32_t n, d
     sum[2] = rounded (self, magnitude);
 }
 
-/* The output of an inactive window, in double.  */
-static double constant_of (const wm_cuda_pack_t *self, uint32_t filter)
+/* Sets c: the outputs of an inactive window.  */
+static void plan_constants (wm_cuda_pack_t *self)
 {
-    const wm_conv_t *c = &self->net->conv[0];
-    double sum = (double) c->bias[filter];
-    for (uint32_t i = 0; i < c->kh * c->kw; i++)
-        sum += (double) self->zero * (double) c->weight[i * c->c_out + filter];
-    return c->act == WM_ACT_RELU && sum < 0 ? 0 : sum;
+    const wm_conv_t *conv = &self->net->conv[0];
+    for (uint32_t f = 0; f < conv->c_out; f++) {
+        double sum = (double) conv->bias[f];
+        for (uint32_t i = 0; i < conv->kh * conv->kw; i++)
+            sum += (double) self->zero * (double) conv->weight[i * conv->c_out + f];
+        self->c[f] = (float) (conv->act == WM_ACT_RELU && sum < 0 ? 0 : sum);
+        self->has_base |= self->precision == WM_GPU_F32 && conv->act == WM_ACT_RELU &&
+                          self->c[f] != 0;
+    }
 }
 
 /* ---- plan ------------------------------------------------------------------------------------ */
@@ -164,6 +197,12 @@ static wm_fault_t plan_tail (wm_cuda_pack_t *self, wm_error_t *error)
     return WM_OK;
 }
 
+void wm_cuda_pack_bands (wm_cuda_pack_t *self, uint32_t bands)
+{
+    self->dense.bands = bands;
+    self->tail.bands = self->precision == WM_GPU_F32 ? self->dense.patch_row : bands;
+}
+
 static void plan_shapes (wm_cuda_pack_t *self, uint32_t starts)
 {
     const wm_net_t *net = self->net;
@@ -172,7 +211,8 @@ static void plan_shapes (wm_cuda_pack_t *self, uint32_t starts)
     self->parts = precision == WM_GPU_SPLIT ? 2 : 1;
     self->each = precision == WM_GPU_F32 ? sizeof (float) : sizeof (uint16_t);
     self->width = starts + net->width;
-    const uint32_t n_word = (self->width - c->kw + 1 + 31) / 32, part = c->c_out * self->each;
+    const uint32_t n_word = (self->width - c->kw + 1 + 31) / 32,
+                   part = c->c_out * self->each + (self->has_base ? WM_GPU_LEAD : 0);
     self->active = (wm_gpu_active_t){
         .kh = c->kh,
         .kw = c->kw,
@@ -182,6 +222,7 @@ static void plan_shapes (wm_cuda_pack_t *self, uint32_t starts)
                 : precision == WM_GPU_SPLIT ? WM_GPU_HALVES_TWICE
                                             : WM_GPU_HALVES,
         .entry_bytes = self->parts * part,
+        .lead = self->has_base,
         .limit = self->limit,
         .scale = 1,
     };
@@ -196,15 +237,17 @@ static void plan_shapes (wm_cuda_pack_t *self, uint32_t starts)
         .unscale = 1,
     };
     wm_gpu_dense_t *d = &self->dense;
-    d->bands = self->tail.bands = d->patch_row < BANDS ? 1 : BANDS;
+    wm_cuda_pack_bands (self, d->patch_row < BANDS ? 1 : BANDS);
+    self->tail.strict = precision == WM_GPU_F32;
     if (d->position_chunks > 1)
         d->position_magic = UINT32_MAX / d->position_chunks + 1;
     d->segments = (d->patch_col * part + WM_GPU_SEGMENT - 1) / WM_GPU_SEGMENT;
     self->tail.n_word = n_word;
     self->tail.patch_row = d->patch_row, self->tail.patch_col = d->patch_col;
-    const uint32_t segments = d->patch_row * d->segments;
-    self->tolerance = (double) (precision == WM_GPU_F16 ? segments * WM_GPU_STEPS + 128
-                                                        : segments + WM_GPU_SEGMENT + 128) *
+    const uint32_t segments = d->patch_row * d->segments, n_row = d->patch_col * part / self->each;
+    self->tolerance = (double) (precision == WM_GPU_F16   ? segments * WM_GPU_STEPS + 128
+                                : precision == WM_GPU_F32 ? d->patch_row + n_row + 128
+                                                          : segments + WM_GPU_SEGMENT + 128) *
                       0x1p-23;
 }
 
@@ -220,7 +263,7 @@ static void plan_scales (wm_cuda_pack_t *self)
     const size_t n_in = (size_t) self->dense.patch_row * self->dense.patch_col * self->active.c_out;
     double value = wm_range_bound (self->net, (double) self->limit), weight = 0;
     for (uint32_t f = 0; f < self->active.c_out; f++)
-        value = fmax (value, fabs (constant_of (self, f)));
+        value = fmax (value, fabs ((double) self->c[f]));
     self->active.scale = scale_of (2 * value);
     for (size_t i = 0; i < n_in; i++) {
         float row[WM_GPU_OUTPUTS];
@@ -234,21 +277,27 @@ static void plan_scales (wm_cuda_pack_t *self)
     self->dense.unscale = 1 / self->active.scale / self->weight_scale;
 }
 
-/* Whether every checksum can be held in half.  */
-static wm_fault_t check_sums (const wm_cuda_pack_t *self, wm_error_t *error)
+/* Whether every checksum can be held in half. In float32 the limit is lowered until none of those
+   of values within it overflows.  */
+static wm_fault_t check_sums (wm_cuda_pack_t *self, wm_error_t *error)
 {
     const size_t n_in = (size_t) self->dense.patch_row * self->dense.patch_col * self->active.c_out;
     float row[WM_GPU_OUTPUTS];
-    double sum[3];
-    for (size_t i = 0; i < n_in && self->precision == WM_GPU_F16; i++) {
+    double sum[3], all = 0;
+    for (size_t i = 0; i < n_in && self->precision != WM_GPU_SPLIT; i++) {
         sum_row (self, row, row_of (self, i, row), sum);
-        if (!(sum[2] <= WM_HALF_MAX))
+        all += sum[2];
+        if (self->precision == WM_GPU_F16 && !(sum[2] <= WM_HALF_MAX))
             return wm_fault (
                 error, WM_EBATCH,
                 "the weights of input %zu of the first dense layer add up to more than "
                 "half precision holds (65,504): use --precision fp32",
                 i);
     }
+    while (self->precision == WM_GPU_F32 && self->limit > 0 &&
+           !(2 * all * wm_range_bound (self->net, (double) self->limit) <= SUM_MAX))
+        self->limit *= 0x1p-16f;
+    self->active.limit = self->limit;
     return WM_OK;
 }
 
@@ -271,6 +320,7 @@ wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const w
         fault = check_range (self, spec, error);
     if (fault)
         return fault;
+    plan_constants (self);
     plan_shapes (self, starts);
     if (precision == WM_GPU_SPLIT)
         plan_scales (self);
@@ -279,7 +329,7 @@ wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const w
                                    WM_GPU_PANEL);
     self->kernel = place (self, self->active.kh * self->active.kw * c_out * sizeof (float));
     self->bias = place (self, c_out * sizeof (float));
-    self->constant = place (self, c_out * sizeof (float));
+    self->reference = place (self, c_out * sizeof (float));
     return check_sums (self, error);
 }
 
@@ -324,16 +374,17 @@ static void put (const wm_cuda_pack_t *self, char *at, double value)
 static void fill_panels (const wm_cuda_pack_t *self, char *panels)
 {
     const wm_gpu_dense_t *d = &self->dense;
-    const uint32_t n_row = d->patch_col * self->active.c_out;
+    const uint32_t entry = self->active.entry_bytes / self->each / self->parts; /* values */
     float row[WM_GPU_OUTPUTS];
     double sum[3];
     for (uint32_t r = 0; r < d->patch_row; r++)
-        for (uint32_t v = 0; v < n_row; v++) {
+        for (uint32_t v = 0; v < d->patch_col * entry; v++) {
             const uint32_t segment = v * self->each / WM_GPU_SEGMENT,
                            byte = v * self->each % WM_GPU_SEGMENT;
             char *panel =
                 panels + ((size_t) r * d->segments + segment) * self->parts * WM_GPU_PANEL;
-            const uint32_t n = row_of (self, (size_t) r * n_row + v, row);
+            const uint32_t n =
+                weights_of (self, (size_t) r * d->patch_col + v / entry, v % entry, row);
             sum_row (self, row, n, sum);
             for (uint32_t o = 0; o < n; o++)
                 put (self, panel + panel_at (self, byte, o), (double) row[o]);
@@ -343,19 +394,18 @@ static void fill_panels (const wm_cuda_pack_t *self, char *panels)
 }
 
 /* The roots' bias becomes b + W^T c.  */
-static void fill_bias (const wm_cuda_pack_t *self, uint32_t layer, const double *constant,
-                       float *bias)
+static void fill_bias (const wm_cuda_pack_t *self, uint32_t layer, float *bias)
 {
     const wm_dense_t *dense = &self->net->dense[layer];
-    const uint32_t c_out = self->active.c_out, positions = dense->n_in / c_out;
-    for (uint32_t o = 0; o < dense->n_out; o++) {
-        double sum = (double) dense->bias[o];
-        for (uint32_t f = 0; f < c_out; f++)
-            for (uint32_t p = 0; p < positions && constant[f] != 0; p++)
-                sum += constant[f] *
-                       (double) dense->weight[((size_t) p * c_out + f) * dense->n_out + o];
-        bias[o] = (float) sum;
-    }
+    double sum[WM_GPU_OUTPUTS];
+    for (uint32_t o = 0; o < dense->n_out; o++)
+        sum[o] = (double) dense->bias[o];
+    for (uint32_t i = 0; i < dense->n_in; i++)
+        for (uint32_t o = 0; o < dense->n_out; o++)
+            sum[o] += (double) self->c[i % self->active.c_out] *
+                      (double) dense->weight[(size_t) i * dense->n_out + o];
+    for (uint32_t o = 0; o < dense->n_out; o++)
+        bias[o] = (float) sum[o];
 }
 
 /* Copies floats to a place of the block; returns where they are on the device.  */
@@ -370,23 +420,23 @@ void wm_cuda_pack_fill (wm_cuda_pack_t *self, void *block, const char *d_block)
 {
     const wm_net_t *net = self->net;
     const wm_conv_t *conv = &net->conv[0];
-    double constant[1024]; /* c_out is 1,024 at most */
-    float c[1024], bias[WM_GPU_OUTPUTS];
+    const bool is_0 = self->precision == WM_GPU_F32 && conv->act == WM_ACT_RELU;
+    static const float zeros[WM_CUDA_FILTERS_MAX];
+    float bias[WM_GPU_OUTPUTS];
     char *h = block;
     memset (h, 0, self->bytes);
     fill_panels (self, h + self->panel);
-    for (uint32_t f = 0; f < conv->c_out; f++)
-        c[f] = (float) (constant[f] = constant_of (self, f));
     self->dense.weight = d_block + self->panel;
     self->active.weight = put_floats (h, d_block, self->kernel, conv->weight,
                                       (size_t) conv->kh * conv->kw * conv->c_out);
     self->active.bias = put_floats (h, d_block, self->bias, conv->bias, conv->c_out);
-    self->active.constant = put_floats (h, d_block, self->constant, c, conv->c_out);
+    self->active.reference =
+        put_floats (h, d_block, self->reference, is_0 ? zeros : self->c, conv->c_out);
     for (uint32_t l = 0; l < net->n_dense; l++) {
         const wm_dense_t *d = &net->dense[l];
         wm_gpu_layer_t *layer = &self->tail.layer[l];
         if (d->parent < 0)
-            fill_bias (self, l, constant, bias);
+            fill_bias (self, l, bias);
         else
             layer->weight = put_floats (h, d_block, self->dense_weight[l], d->weight,
                                         (size_t) d->n_in * d->n_out);

@@ -120,7 +120,7 @@ static wm_gpu_text_t lay (wm_windows_t *self, wm_windows_slot_t *slot)
         return NULL;
     args.image = self->d_from, args.row = slot->d_row + first, args.n_row = n;
     args.active = slot->d_active, args.bad = slot->d_bad, args.index = slot->d_index;
-    args.used = slot->d_used, args.value = slot->d_value;
+    args.used = slot->d_used, args.value = slot->d_value + (args.lead ? WM_GPU_LEAD : 0);
     slot->n_laid = slot->n_row;
     CALL (copy_in, slot->d_row + first, slot->h_row + first, n * sizeof (wm_gpu_row_t), self->load);
     return launch (self, WM_GPU_ACTIVE, (n + THREADS / 32 - 1) / (THREADS / 32), THREADS,

@@ -33,7 +33,7 @@ static size_t list_bytes (const wm_windows_t *self)
 
 static size_t sum_bytes (const wm_windows_t *self)
 {
-    return (size_t) self->pack.dense.bands * self->hits_max * WM_GPU_SUMS * sizeof (float);
+    return (size_t) self->pack.tail.bands * self->hits_max * WM_GPU_SUMS * sizeof (float);
 }
 
 /* Of device memory.  */
@@ -172,12 +172,16 @@ static bool fit_shared (wm_windows_t *self)
     return d->tile >= 64;
 }
 
-/* Sizes by what is free; false where even the least does not fit.  */
+/* Sizes by what is free, at most a quarter of it for sums; false where even the least does not
+   fit.  */
 static bool fit_memory (wm_windows_t *self)
 {
     const uint32_t tile = self->pack.dense.tile, patch = self->pack.dense.patch_row;
-    for (self->n_graph = 1; tile << self->n_graph <= self->config.hits; self->n_graph++)
-        ;
+    for (self->n_graph = 1; tile << self->n_graph <= self->config.hits; self->n_graph++) {
+        self->hits_max = tile << self->n_graph;
+        if (WM_WINDOWS_SLOTS * sum_bytes (self) > self->base.info.free_bytes / 4)
+            break;
+    }
     self->hits_max = self->base.fill = tile << (self->n_graph - 1);
     self->height = self->config.height ? self->config.height : ROWS_A_HIT * self->hits_max;
     for (;; self->height -= self->height / 8 + 1) {
@@ -271,11 +275,11 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
         if (!fault.fault)
             wm_cuda_pack_plan (&self->pack, net, spec, config->precision, self->starts, &fault);
         if (config->bands)
-            self->pack.dense.bands = self->pack.tail.bands = config->bands;
+            wm_cuda_pack_bands (&self->pack, config->bands);
         text = fault.fault ? NULL : make_all (self, &fault);
     }
     if (wm_cuda_stands (&fault, text, error))
-        wm_cuda_sign (base, config->precision, self->pack.wide ? "v4w" : "v4");
+        wm_cuda_sign (base, config->precision, self->pack.wide ? "v5w" : "v5");
     else
         wm_cuda_destroy (&base);
     return base;

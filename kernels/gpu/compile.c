@@ -8,7 +8,8 @@
    is the folder of its cuda_fp16.h. OUT.s is assembler: the image and its row of the section
    `wm_gpu_images` (wm_gpu_driver.h); OUT.s.log is what the compiler printed, of which the
    assembler's part counts registers. NVRTC has no C library: what our headers want of it is in
-   `headers`.  */
+   `headers`. Products and sums round one by one, as on the host; what is to be fused is an fmaf.
+ */
 #include <dlfcn.h>
 #include <glob.h>
 #include <nvrtc.h>
@@ -119,8 +120,8 @@ static int compile (const calls_t *call, const char *source, const char *arch, c
     char of_arch[64], of_include[PATH_BYTES], text[PATH_BYTES];
     const bool is_ptx = *arch == 'c';
     const char *const options[] = {
-        of_arch,     of_include,           "-I.", "-std=c++17", "-default-device",
-        "-lineinfo", "--ptxas-options=-v",
+        of_arch,     of_include,           "-I.",          "-std=c++17", "-default-device",
+        "-lineinfo", "--ptxas-options=-v", "--fmad=false",
     };
     nvrtcProgram program;
     int major = 0, minor = 0;

@@ -2,7 +2,7 @@
 
    wm_cuda_new makes one for networks of the family, of kernels of ours alone, which need nothing
    but the driver: a plane is convolved once, where it is active, and the first dense layers are a
-   gathered product over that. It is version 4 in signatures. Networks that it refuses go by
+   gathered product over that. It is version 5 in signatures. Networks that it refuses go by
    wm_any_new (wm_any.h), as all of them do for --engine cudnn. All other calls are for both.
 
    Thread: one at a time per engine. Any error of the GPU ends the engine: that call and every later
@@ -24,8 +24,8 @@ typedef struct {
     bool plain; /* without what only some GPUs have, to compare with it */
     /* 0: the constants above. Tests take fewer.  */
     uint32_t hits, cells, starts, height; /* height: rows of a slot's maps */
-    uint32_t
-        bands; /* that a window's rows are cut into, part of the bits; 0: as many as it takes */
+    uint32_t bands; /* that a window's rows are cut into, part of the bits but in strict fp32; 0: as
+                       many as it takes */
 } wm_cuda_config_t;
 
 typedef enum {
@@ -72,7 +72,7 @@ uint32_t wm_cuda_fill (const wm_cuda_t *self);
 /* Returns the launches so far.  */
 uint64_t wm_cuda_launches (const wm_cuda_t *self);
 
-/* "cuda/H200/sm_90/fp16/v4w/12.9": device, precision, version, that of the compiler of our
+/* "cuda/H200/sm_90/fp16/v5w/12.9r": device, precision, version, that of the compiler of our
    kernels, and of cuDNN where it is in use ("12.9-9.19.0").  */
 const char *wm_cuda_signature (const wm_cuda_t *self);
 const char *wm_cuda_choice (const wm_cuda_t *self); /* sizes; of wm_any_new, what is not in half */

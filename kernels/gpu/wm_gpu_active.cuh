@@ -7,7 +7,7 @@
    neighbouring entries of the list, in the order of columns, and their numbers go to shared memory;
    then the block's threads share what its warps found, 8 filters of a position each, so that
    lanes beside each other write one entry: float32, fused, from the bias on, rows, columns
-   ascending. What is stored is relu (sum) - c, where c is what an inactive window gives
+   ascending. What is stored is relu (sum) - r, where r is 0 or what an inactive window gives
    (wm_cuda_pack.c has the formula).
 
    Where a row lies in the list depends on which warp came first; what an entry holds does not, and
@@ -77,6 +77,7 @@ WM_GPU_CODE uint32_t wm_gpu_active_find (const wm_gpu_active_t *args, wm_gpu_row
 {
     uint32_t mine = 0, mine_bad = 0, before = 0; /* of word `lane` */
     bool any_bad = false;
+    const bool clears = args->form != WM_GPU_FLOATS;
     *count = 0;
     for (uint32_t w = 0; w * 32 < row.count; w++) {
         uint32_t active, bad;
@@ -86,7 +87,7 @@ WM_GPU_CODE uint32_t wm_gpu_active_find (const wm_gpu_active_t *args, wm_gpu_row
             mine = active, mine_bad = bad, before = *count;
         if (active >> lane & 1)
             columns[*count + wm_gpu_count (active & ((1u << lane) - 1))] =
-                (uint16_t) (col | (bad >> lane & 1 ? WM_GPU_ROW_MAX : 0));
+                (uint16_t) (col | (bad >> lane & 1 & clears ? WM_GPU_ROW_MAX : 0));
         *count += wm_gpu_count (active);
         any_bad |= bad != 0;
     }
@@ -103,6 +104,9 @@ WM_GPU_CODE uint32_t wm_gpu_active_find (const wm_gpu_active_t *args, wm_gpu_row
         if (mine_bad)
             args->bad[row.to + lane] = mine_bad;
     }
+    const float lead[4] = { 1, 0, 0, 0 };
+    for (uint32_t k = lane; args->lead && k < *count; k += 32)
+        wm_gpu_write16 (args->value + ((size_t) first + k) * args->entry_bytes - WM_GPU_LEAD, lead);
     return first;
 }
 
@@ -150,15 +154,15 @@ WM_GPU_CODE void wm_gpu_active_sum (const wm_gpu_active_t *args, const float *ce
     }
 }
 
-/* The convolution at one position, 8 filters from `filter` on; zeros at a bad one. shared: NULL
-   where the weights are not in shared memory.  */
+/* The convolution at one position, 8 filters from `filter` on; in halves zeros at a bad one.
+   shared: NULL where the weights are not in shared memory.  */
 WM_GPU_CODE void wm_gpu_active_convolve (const wm_gpu_active_t *args, const float *shared,
                                          const float *cell, bool bad, uint32_t stride,
                                          uint32_t filter, size_t entry)
 {
-    float sum[WM_GPU_FILTERS], constant[WM_GPU_FILTERS];
+    float sum[WM_GPU_FILTERS], reference[WM_GPU_FILTERS];
     wm_gpu_read32 (sum, args->bias + filter);
-    wm_gpu_read32 (constant, args->constant + filter);
+    wm_gpu_read32 (reference, args->reference + filter);
     if (shared && args->kh == 5 && args->kw == 5) /* the usual one, as straight code */
         wm_gpu_active_sum (args, cell, stride, shared + filter, 5, 5, sum);
     else
@@ -166,7 +170,7 @@ WM_GPU_CODE void wm_gpu_active_convolve (const wm_gpu_active_t *args, const floa
                            args->kw, sum);
     WM_GPU_UNROLL
     for (uint32_t i = 0; i < WM_GPU_FILTERS; i++)
-        sum[i] = bad ? 0 : (args->relu && sum[i] < 0 ? 0 : sum[i]) - constant[i];
+        sum[i] = bad ? 0 : (args->relu && sum[i] < 0 ? 0 : sum[i]) - reference[i];
     wm_gpu_active_store (args, entry, filter, sum);
 }
 

@@ -391,6 +391,18 @@ WM_GPU_CODE void wm_gpu_scan (const wm_gpu_scan_t *args, float *shared, wm_gpu_a
 
 WM_GPU_ONE_PHASE (wm_gpu_spread)
 
+WM_GPU_CODE void wm_gpu_softmax (float *value, uint32_t n)
+{
+    float top = value[0], sum = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (!(value[i] <= top))
+            top = value[i];
+    for (uint32_t i = 0; i < n; i++)
+        sum += value[i] = expf (value[i] - top);
+    for (uint32_t i = 0; i < n; i++)
+        value[i] /= sum;
+}
+
 WM_GPU_CODE void wm_gpu_spread (const wm_gpu_spread_t *args, float *shared, wm_gpu_at_t at,
                                 uint32_t phase)
 {
@@ -475,6 +487,50 @@ WM_GPU_CODE void wm_gpu_pool (const wm_gpu_pool_t *args, float *shared, wm_gpu_a
 /* ---- join ------------------------------------------------------------------------------------ */
 
 WM_GPU_ONE_PHASE (wm_gpu_join)
+
+/* Those that are x times something (kernels/model/wm_act.h).  */
+WM_GPU_CODE float wm_gpu_gated (wm_act_t act, float bend, float x)
+{
+    if (act == WM_ACT_GELU)
+        return x / 2 * erfcf (-0.70710678f * x);
+    if (act == WM_ACT_GELU_TANH)
+        return x / (1 + expf (-1.5957691f * (x + 0.044715f * x * x * x)));
+    if (act == WM_ACT_SWISH)
+        return x / (1 + expf (-bend * x));
+    if (act == WM_ACT_HARDSWISH)
+        return x < -3 ? 0 : x > 3 ? x : x * (x + 3) / 6;
+    const float e = expf (x > 20 ? 20 : x), product = e * (e + 2); /* WM_ACT_MISH */
+    return x * (product / (product + 2));
+}
+
+/* NaN stays NaN.  */
+WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float bend, float x)
+{
+    switch (act) {
+    case WM_ACT_RELU:
+        return x < 0 ? 0 : x;
+    case WM_ACT_SIGMOID:
+        return 1 / (1 + expf (-x));
+    case WM_ACT_TANH:
+        return tanhf (x);
+    case WM_ACT_LEAKY:
+        return x < 0 ? bend * x : x;
+    case WM_ACT_ELU:
+        return x < 0 ? bend * expm1f (x) : x;
+    case WM_ACT_CLIP:
+        return x < 0 ? 0 : x > bend ? bend : x;
+    case WM_ACT_SOFTPLUS:
+        return (x < 0 ? 0 : x) + log1pf (expf (-fabsf (x)));
+    case WM_ACT_GELU:
+    case WM_ACT_GELU_TANH:
+    case WM_ACT_SWISH:
+    case WM_ACT_HARDSWISH:
+    case WM_ACT_MISH:
+        return wm_gpu_gated (act, bend, x);
+    default: /* none, or a softmax, which is a phase of its own */
+        return x;
+    }
+}
 
 /* Element i of a row, of the sum `value`.  */
 WM_GPU_CODE float wm_gpu_join_one (const wm_gpu_join_t *args, uint32_t i, float value)

@@ -32,7 +32,7 @@ typedef struct {
     size_t free_bytes;   /* of its memory, when it was opened */
     size_t shared_bytes; /* that a block may have */
     char libraries[32];  /* versions that decide bits: of the compiler of our kernels, and of
-                            cuDNN where it is open, "12.9-9.19.0" */
+                            cuDNN where it is open, "12.9r-9.19.0" */
 } wm_gpu_info_t;
 
 /* A convolution, channels last: y = x * weight + bias, then ReLU or nothing; x (rows, in, c_in),

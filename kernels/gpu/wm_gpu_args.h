@@ -155,8 +155,9 @@ typedef struct {
 } wm_gpu_row_t;
 
 /* How a position's values lie in the list.  */
+#define WM_GPU_LEAD 16u /* bytes: 1, 0, 0, 0, whose weights are what every active position adds */
 typedef enum {
-    WM_GPU_FLOATS,       /* c_out floats */
+    WM_GPU_FLOATS,       /* c_out floats, perhaps behind WM_GPU_LEAD */
     WM_GPU_HALVES,       /* c_out halves */
     WM_GPU_HALVES_TWICE, /* c_out halves, and c_out halves of what the first ones lack */
 } wm_gpu_form_t;
@@ -164,8 +165,9 @@ typedef enum {
 /* Finds the active positions of rows and convolves there. A position is active if a cell of its
    window is not bitwise the zero level; it is bad, and active, too, if one is not finite or beyond
    +-limit. Maps have a bit a position, 32 columns a word. The active
-   positions of a row get neighbouring entries of the list: relu (convolution) - constant, times
-   `scale` in halves, or zeros where it is bad. index: the entry of a word's first one, and
+   positions of a row get neighbouring entries of the list: relu (convolution) - reference, times
+   `scale` in halves, where zeros if it is bad; floats may begin with WM_GPU_LEAD. index: the entry
+   of a word's first one, and
    WM_GPU_BAD if one of them is bad; nothing is written for a word without active positions, nor to
    `bad` for one without bad ones: most of a plane is 4 bytes a word. A warp takes a row: blocks *
    threads / 32 >= n_row; wm_gpu_active_bytes of shared memory a block.  */
@@ -173,14 +175,14 @@ typedef struct {
     const float *image;
     const wm_gpu_row_t *row;             /* (n_row) */
     const float *weight;                 /* (kh kw, c_out) */
-    const float *bias, *constant;        /* (c_out) */
+    const float *bias, *reference;       /* (c_out) */
     uint32_t *active, *bad, *index;      /* a word each */
     uint32_t *used;                      /* entries that are taken; rows with a bad position */
-    char *value;                         /* entry e begins at e entry_bytes */
+    char *value;                         /* filters of entry e begin at e entry_bytes */
     uint32_t n_row, kh, kw, c_out, relu; /* kw is 32 at most, c_out a multiple of 8 */
     uint32_t zero;                       /* the bits of the zero level */
     wm_gpu_form_t form;
-    uint32_t entry_bytes;
+    uint32_t entry_bytes, lead; /* lead: WM_GPU_LEAD lies ahead of an entry's filters */
     float limit, scale;
 } wm_gpu_active_t;
 
@@ -192,7 +194,8 @@ typedef struct {
    hits beside. Columns of the sums: 128 outputs; the sum of all of them by its own weights, high
    part and low part; the sum of the outputs' magnitudes that it is measured by; 5 spare. 8 hits
    that are all inactive in a segment are skipped (wide kernels skip none), and the inactive ones
-   among others count exactly 0.  */
+   among others count exactly 0. Tensor cores' kernels write the sums of a block's band; the one in
+   float32 writes those of each row, so that its bits do not depend on the number of bands.  */
 #define WM_GPU_OUTPUTS 128u
 #define WM_GPU_SUMS 136u
 #define WM_GPU_SEGMENT 96u
@@ -207,7 +210,7 @@ typedef struct {
     const uint32_t *active, *index; /* maps; a row has n_word words */
     const uint32_t *hit;            /* (rows) */
     const char *weight;             /* (patch_row, segments, one or two, WM_GPU_PANEL) */
-    float *sum;                     /* (bands, rows, WM_GPU_SUMS) */
+    float *sum;                     /* (bands, or patch_row; rows; WM_GPU_SUMS) */
     uint32_t bands;                 /* that a window's rows are cut into */
     uint32_t n_word, patch_row, patch_col, rows_group, segments;
     uint32_t position_chunks; /* of 16 bytes: a position's floats or halves */
@@ -230,14 +233,16 @@ typedef struct {
 } wm_gpu_layer_t;
 
 /* Everything behind the products of the first dense layer(s): bias, activation, the tree of dense
-   layers, softmax and sigmoid, in float32. A patch is held if a position of its window is bad: its
-   scores are NaN. residual: by how much the sum of the first n_sum columns differs from its
-   checksum (columns 128 and 129), over the magnitude of both (column 130). A warp takes a hit:
+   layers, softmax and sigmoid, as kernels/README.md has strict fp32 from its step 4 on. A patch is
+   held if a position of its window is bad: its scores are NaN. residual: by how much the sum of the
+   first n_sum columns differs from its checksum (columns 128 and 129), over the magnitude of both
+   (column 130); 0 if a position is bad. A warp takes a hit:
    blocks * threads / 32 >= n_hit; wm_gpu_tail_floats of shared memory a warp.
    Nothing is computed for hits without a patch.  */
 typedef struct {
-    const float *sum; /* (bands, n_hit, WM_GPU_SUMS): added up */
+    const float *sum; /* (bands, n_hit, WM_GPU_SUMS): added up in order */
     uint32_t bands;
+    uint32_t strict; /* the hits of bad positions are not held, but their checksum is not judged */
     float *scores;                        /* (n_hit, n_output) */
     const uint32_t *active, *index, *bad; /* maps: a row has n_word words */
     const uint32_t *any_bad;              /* 0: no position of the maps is bad */

@@ -14,8 +14,10 @@
            8 warps of 64 outputs by 32 hits. Tensor cores cut off what they add, so that a long sum
            drifts towards 0: each segment begins at 0 and is added to the sum by the thread, which
            rounds.
-   fma     float32 throughout, without tensor cores: a warp takes 16 hits, a lane four outputs of
-           them; a segment begins at 0 here, too, and 24 lanes sum the checksum's columns.
+   fma     float32 throughout, without tensor cores, in the order of kernels/README.md: a warp takes
+           16 hits, a lane four outputs of them. A sum begins at 0 with a row of the window, goes on
+           through all of its segments, and is written at its end: so a sum is a row's, which is
+           what the contract calls a band. 24 lanes sum the checksum's columns.
 
    Weights lie in the order of the lanes that read them (a load of 16 bytes each). Values lie as
    they come, 96 bytes a hit, 112 from one hit to the next: so the 8 rows of a matrix lie in 8
@@ -23,8 +25,9 @@
    the same row, so that W comes from the L2 cache.
 
    Bits: a hit's terms come in one order - rows, segments, steps - whatever the hits beside; terms
-   that are skipped are zeros. A window's rows are cut into the same bands whatever the launch, a
-   block for each; the tail adds their sums in order.  */
+   that are skipped are zeros, which change nothing but the sign of a zero, and no sum that the tail
+   returns has one of those. A window's rows are cut into the same bands whatever the launch, a
+   block for each; the tail adds their sums, or in float32 those of the rows, in order.  */
 #ifndef WM_GPU_DENSE_CUH
 #define WM_GPU_DENSE_CUH
 
@@ -74,20 +77,25 @@ WM_GPU_CODE wm_gpu_dense_shared_t wm_gpu_dense_shared (const wm_gpu_dense_t *arg
 
 /* ---- bands ----------------------------------------------------------------------------------- */
 
-/* What of a window's rows a block takes, and where the sums of its first hit go.  */
+/* What of a window's rows a block takes, where the sums of its first hit go, and how far behind
+   them those of the next row, where each row has its own.  */
 typedef struct {
     uint32_t first, end;
     float *sum;
+    size_t next;
 } wm_gpu_band_t;
 
 /* A block's band; at->block becomes its tile.  */
-WM_GPU_CODE wm_gpu_band_t wm_gpu_dense_band (const wm_gpu_dense_t *args, wm_gpu_at_t *at)
+WM_GPU_CODE wm_gpu_band_t wm_gpu_dense_band (const wm_gpu_dense_t *args, wm_gpu_at_t *at,
+                                             bool by_row)
 {
     const uint32_t band = at->block % args->bands, tiles = at->blocks / args->bands;
     wm_gpu_band_t self = { args->patch_row * band / args->bands,
-                           args->patch_row * (band + 1) / args->bands, args->sum };
+                           args->patch_row * (band + 1) / args->bands, args->sum,
+                           (size_t) tiles * args->tile * WM_GPU_SUMS };
     at->block /= args->bands;
-    self.sum += ((size_t) band * tiles + at->block) * args->tile * WM_GPU_SUMS;
+    self.sum += (by_row ? self.first : band) * self.next +
+                (size_t) at->block * args->tile * WM_GPU_SUMS;
     return self;
 }
 
@@ -318,7 +326,8 @@ WM_GPU_CODE void wm_gpu_load_floats (float to[4], wm_gpu_near_t from)
     memcpy (to, word, sizeof word);
 }
 
-/* Multiplies a stage in float32: `warp` has 16 hits, a lane outputs 4 lane and on.  */
+/* Multiplies a stage in float32, value by value: `warp` has 16 hits, a lane outputs 4 lane and
+   on.  */
 WM_GPU_CODE void wm_gpu_dense_fma (wm_gpu_near_t panel, uint32_t groups, wm_gpu_at_t at,
                                    wm_gpu_sums_t *sums)
 {
@@ -330,7 +339,6 @@ WM_GPU_CODE void wm_gpu_dense_fma (wm_gpu_near_t panel, uint32_t groups, wm_gpu_
         if (!(groups >> g & 1))
             continue;
         const wm_gpu_near_t row = panel + WM_GPU_PANEL + (hits * 16 + g * 8) * WM_GPU_PITCH;
-        float c[8][4] = { { 0 } }, check = 0;
         WM_GPU_UNROLL
         for (uint32_t k = 0; k < WM_GPU_CHUNKS; k++) {
             float weight[4][4], value[4], column[4];
@@ -344,22 +352,16 @@ WM_GPU_CODE void wm_gpu_dense_fma (wm_gpu_near_t panel, uint32_t groups, wm_gpu_
                 for (uint32_t i = 0; i < 4; i++) {
                     WM_GPU_UNROLL
                     for (uint32_t o = 0; o < 4; o++)
-                        c[h][o] = fmaf (value[i], weight[i][o], c[h][o]);
+                        sums->sum[g * 8 + h][o] =
+                            fmaf (value[i], weight[i][o], sums->sum[g * 8 + h][o]);
                 }
             }
             wm_gpu_load_floats (value, row + mine / 3 * WM_GPU_PITCH + 16 * k);
             wm_gpu_load_floats (column, panel + WM_GPU_CHECK + (k * 4 + mine % 3) * 16);
             WM_GPU_UNROLL
             for (uint32_t i = 0; i < 4; i++)
-                check = fmaf (value[i], column[i], check);
+                sums->check[g][0] = fmaf (value[i], column[i], sums->check[g][0]);
         }
-        WM_GPU_UNROLL
-        for (uint32_t h = 0; h < 8; h++) {
-            WM_GPU_UNROLL
-            for (uint32_t o = 0; o < 4; o++)
-                sums->sum[g * 8 + h][o] += c[h][o];
-        }
-        sums->check[g][0] += check;
     }
 }
 
@@ -391,7 +393,8 @@ WM_GPU_CODE void wm_gpu_dense_write (const wm_gpu_dense_t *args, wm_gpu_at_t at,
     }
 }
 
-WM_GPU_CODE void wm_gpu_dense_write_floats (wm_gpu_at_t at, const wm_gpu_sums_t *sums, float *to)
+/* Writes the sums of a row; the next row's begin at 0.  */
+WM_GPU_CODE void wm_gpu_dense_write_row (wm_gpu_at_t at, wm_gpu_sums_t *sums, float *to)
 {
     const uint32_t lane = at.thread % 32;
     to += (size_t) (at.thread / 32 * 16) * WM_GPU_SUMS;
@@ -403,6 +406,7 @@ WM_GPU_CODE void wm_gpu_dense_write_floats (wm_gpu_at_t at, const wm_gpu_sums_t 
         if (lane < 24)
             to[lane / 3 * WM_GPU_SUMS + WM_GPU_OUTPUTS + lane % 3] = sums->check[g][0];
     }
+    memset (sums, 0, sizeof *sums);
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
@@ -412,13 +416,14 @@ WM_GPU_CODE void wm_gpu_dense_write_floats (wm_gpu_at_t at, const wm_gpu_sums_t 
    any more, and wm_gpu_dense_look meets before it writes groups.  */
 WM_GPU_CODE void wm_gpu_dense_rows (const wm_gpu_dense_t *args, wm_gpu_dense_shared_t s,
                                     wm_gpu_at_t at, wm_gpu_by_t by, uint32_t first, uint32_t n_row,
-                                    wm_gpu_sums_t *sums)
+                                    wm_gpu_band_t *band, wm_gpu_sums_t *sums)
 {
     const uint32_t bytes = wm_gpu_dense_stage_bytes (by, args->tile), ahead = args->stages - 1,
                    n = n_row * args->segments, panel_bytes = wm_gpu_dense_parts (by) * WM_GPU_PANEL;
     const char *panel = args->weight + (size_t) first * args->segments * panel_bytes;
     uint32_t read = 0, write = 0;  /* stages */
     uint32_t row = 0, segment = 0; /* of the step that is copied */
+    uint32_t left = args->segments; /* of the row that is multiplied */
     for (uint32_t t = 0; t < n + ahead; t++, panel += panel_bytes) {
         wm_gpu_copy_wait (ahead - 1);
         wm_gpu_meet (); /* step t - ahead has landed, no thread reads the one before any more */
@@ -439,6 +444,10 @@ WM_GPU_CODE void wm_gpu_dense_rows (const wm_gpu_dense_t *args, wm_gpu_dense_sha
             wm_gpu_dense_split (stage, groups, at, args->tile, sums);
         else
             wm_gpu_dense_fma (stage, groups, at, sums);
+        if (by == WM_GPU_BY_FMA && --left == 0) {
+            wm_gpu_dense_write_row (at, sums, band->sum);
+            band->sum += band->next, left = args->segments;
+        }
         read = read + 1 == args->stages ? 0 : read + 1;
     }
 }
@@ -447,7 +456,7 @@ WM_GPU_CODE void wm_gpu_dense (const wm_gpu_dense_t *args, float *shared, wm_gpu
                                wm_gpu_by_t by)
 {
     const wm_gpu_dense_shared_t s = wm_gpu_dense_shared (args, by, shared);
-    const wm_gpu_band_t band = wm_gpu_dense_band (args, &at);
+    wm_gpu_band_t band = wm_gpu_dense_band (args, &at, by == WM_GPU_BY_FMA);
     wm_gpu_sums_t sums;
     memset (&sums, 0, sizeof sums);
     if (args->hit[at.block * args->tile] == WM_GPU_NO_PATCH)
@@ -457,11 +466,9 @@ WM_GPU_CODE void wm_gpu_dense (const wm_gpu_dense_t *args, float *shared, wm_gpu
         const uint32_t left = band.end - first,
                        n_row = left < args->rows_group ? left : args->rows_group;
         wm_gpu_dense_look (args, s, at, first, n_row);
-        wm_gpu_dense_rows (args, s, at, by, first, n_row, &sums);
+        wm_gpu_dense_rows (args, s, at, by, first, n_row, &band, &sums);
     }
-    if (by == WM_GPU_BY_FMA)
-        wm_gpu_dense_write_floats (at, &sums, band.sum);
-    else
+    if (by != WM_GPU_BY_FMA)
         wm_gpu_dense_write (args, at, by == WM_GPU_BY_HALF ? 2 : 4, by == WM_GPU_BY_HALF ? 8 : 4,
                             &sums, band.sum);
 }

@@ -18,6 +18,7 @@
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
 #define WM_GPU_CODE static __device__ __forceinline__
+#define WM_SPARSE_INLINE WM_GPU_CODE
 
 WM_GPU_CODE uint16_t wm_half (float x)
 {
@@ -61,6 +62,8 @@ WM_GPU_CODE float wm_half_value (uint16_t half)
     return x;
 }
 #endif
+
+#include "kernels/model/wm_act.h"
 
 /* To 10 bits of mantissa, ties away from zero, as cvt.rna.tf32 does; finite values.  */
 WM_GPU_CODE float wm_tf32 (float x)
@@ -167,50 +170,6 @@ WM_GPU_CODE uint32_t wm_gpu_tail_phases (const wm_gpu_tail_t *args)
     return 2 * args->n_layer + 1;
 }
 
-/* Those that are x times something (wm_sparse_act.h).  */
-WM_GPU_CODE float wm_gpu_gated (wm_act_t act, float bend, float x)
-{
-    if (act == WM_ACT_GELU)
-        return x / 2 * erfcf (-0.70710678f * x);
-    if (act == WM_ACT_GELU_TANH)
-        return x / (1 + expf (-1.5957691f * (x + 0.044715f * x * x * x)));
-    if (act == WM_ACT_SWISH)
-        return x / (1 + expf (-bend * x));
-    if (act == WM_ACT_HARDSWISH)
-        return x < -3 ? 0 : x > 3 ? x : x * (x + 3) / 6;
-    const float e = expf (x > 20 ? 20 : x), product = e * (e + 2); /* WM_ACT_MISH */
-    return x * (product / (product + 2));
-}
-
-/* NaN stays NaN.  */
-WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float bend, float x)
-{
-    switch (act) {
-    case WM_ACT_RELU:
-        return x < 0 ? 0 : x;
-    case WM_ACT_SIGMOID:
-        return 1 / (1 + expf (-x));
-    case WM_ACT_TANH:
-        return tanhf (x);
-    case WM_ACT_LEAKY:
-        return x < 0 ? bend * x : x;
-    case WM_ACT_ELU:
-        return x < 0 ? bend * expm1f (x) : x;
-    case WM_ACT_CLIP:
-        return x < 0 ? 0 : x > bend ? bend : x;
-    case WM_ACT_SOFTPLUS:
-        return (x < 0 ? 0 : x) + log1pf (expf (-fabsf (x)));
-    case WM_ACT_GELU:
-    case WM_ACT_GELU_TANH:
-    case WM_ACT_SWISH:
-    case WM_ACT_HARDSWISH:
-    case WM_ACT_MISH:
-        return wm_gpu_gated (act, bend, x);
-    default: /* none, or a softmax, which is a phase of its own */
-        return x;
-    }
-}
-
 /* Whether a position of a window's row, which begins at a bit of a word, is bad.  */
 WM_GPU_CODE bool wm_gpu_tail_has_bad (const wm_gpu_tail_t *args, size_t word, uint32_t bit)
 {
@@ -229,13 +188,22 @@ WM_GPU_CODE void wm_gpu_tail_bad (const wm_gpu_tail_t *args, float *flag, wm_gpu
         flag[r] = wm_gpu_tail_has_bad (args, hit / 32 + (size_t) r * args->n_word, hit % 32);
 }
 
+/* Whether one of the flags of a hit's rows is set.  */
+WM_GPU_CODE bool wm_gpu_tail_is_bad (const wm_gpu_tail_t *args, const float *flag)
+{
+    bool bad = false;
+    for (uint32_t r = 0; r < args->patch_row && *args->any_bad; r++)
+        bad = bad || flag[r] != 0;
+    return bad;
+}
+
 /* Column o of a hit's sums: its bands' in their order.  */
 WM_GPU_CODE float wm_gpu_tail_sum (const wm_gpu_tail_t *args, uint32_t hit, uint32_t o)
 {
     const float *from = args->sum + (size_t) hit * WM_GPU_SUMS + o;
-    float sum = from[0];
-    for (uint32_t b = 1; b < args->bands; b++)
-        sum += from[(size_t) b * args->n_hit * WM_GPU_SUMS];
+    float sum = 0;
+    for (uint32_t b = 0; b < args->bands; b++)
+        sum = sum + from[(size_t) b * args->n_hit * WM_GPU_SUMS];
     return sum;
 }
 
@@ -250,7 +218,8 @@ WM_GPU_CODE void wm_gpu_tail_add (const wm_gpu_tail_t *args, const float *sums, 
     part[at.thread] = all, part[at.threads + at.thread] = magnitude;
 }
 
-WM_GPU_CODE void wm_gpu_tail_check (const wm_gpu_tail_t *args, const float *part, wm_gpu_at_t at)
+WM_GPU_CODE void wm_gpu_tail_check (const wm_gpu_tail_t *args, const float *part, bool bad,
+                                    wm_gpu_at_t at)
 {
     float check[3];
     for (uint32_t k = 0; k < 3; k++)
@@ -260,41 +229,30 @@ WM_GPU_CODE void wm_gpu_tail_check (const wm_gpu_tail_t *args, const float *part
         all += part[i], magnitude += part[at.threads + i];
     magnitude += fabsf (check[2]);
     const float off = fabsf (all - check[0] - check[1]);
-    args->residual[at.block] = off == 0 ? 0 : off / magnitude;
+    args->residual[at.block] = bad || off == 0 ? 0 : off / magnitude;
 }
 
 WM_GPU_CODE void wm_gpu_tail_layer (const wm_gpu_tail_t *args, const wm_gpu_layer_t *layer,
                                     float *value, wm_gpu_at_t at)
 {
     for (uint32_t o = at.thread; o < layer->n_out; o += at.threads) {
-        float sum = 0;
-        if (layer->n_in == 0)
-            value[args->n_value + layer->from + o] = sum =
-                wm_gpu_tail_sum (args, at.block, layer->from + o);
+        float sum = layer->bias[o];
+        if (layer->n_in == 0) {
+            const float bands = wm_gpu_tail_sum (args, at.block, layer->from + o);
+            value[args->n_value + layer->from + o] = bands;
+            sum = sum + bands;
+        }
         for (uint32_t i = 0; i < layer->n_in; i++)
-            sum += value[layer->from + i] * layer->weight[(size_t) i * layer->n_out + o];
-        value[layer->at + o] = wm_gpu_activate (layer->act, layer->bend, sum + layer->bias[o]);
+            sum = fmaf (value[layer->from + i], layer->weight[(size_t) i * layer->n_out + o], sum);
+        value[layer->at + o] =
+            (float) wm_sparse_activated (layer->act, layer->bend, (double) sum);
     }
 }
 
-WM_GPU_CODE void wm_gpu_softmax (float *value, uint32_t n)
-{
-    float top = value[0], sum = 0;
-    for (uint32_t i = 1; i < n; i++)
-        if (!(value[i] <= top))
-            top = value[i];
-    for (uint32_t i = 0; i < n; i++)
-        sum += value[i] = expf (value[i] - top);
-    for (uint32_t i = 0; i < n; i++)
-        value[i] /= sum;
-}
-
-WM_GPU_CODE void wm_gpu_tail_write (const wm_gpu_tail_t *args, const float *value, wm_gpu_at_t at)
+WM_GPU_CODE void wm_gpu_tail_write (const wm_gpu_tail_t *args, const float *value, bool held,
+                                    wm_gpu_at_t at)
 {
     float *scores = args->scores + (size_t) at.block * args->n_output;
-    bool held = false;
-    for (uint32_t r = 0; r < args->patch_row && *args->any_bad; r++)
-        held = held || value[args->n_value + args->n_sum + r] != 0;
     for (uint32_t l = 0; l < args->n_layer; l++) {
         const wm_gpu_layer_t *layer = &args->layer[l];
         if (layer->output >= 0)
@@ -319,19 +277,20 @@ WM_GPU_CODE void wm_gpu_tail (const wm_gpu_tail_t *args, float *shared, wm_gpu_a
     shared += (size_t) warp * wm_gpu_tail_floats (args);
     if (at.block >= args->n_hit || args->hit[at.block] == WM_GPU_NO_PATCH)
         return;
+    float *flag = shared + args->n_value + args->n_sum, *part = flag + args->patch_row;
     if (phase == 0)
-        wm_gpu_tail_bad (args, shared + args->n_value + args->n_sum, at);
-    float *part = shared + args->n_value + args->n_sum + args->patch_row;
+        wm_gpu_tail_bad (args, flag, at);
     if (phase == 2 * args->n_layer - 1)
         wm_gpu_tail_add (args, shared + args->n_value, part, at);
-    if (phase == 2 * args->n_layer && at.thread == at.threads - 1)
-        wm_gpu_tail_check (args, part, at);
-    if (phase == 2 * args->n_layer)
-        wm_gpu_tail_write (args, shared, at);
-    else if (phase % 2 == 0)
+    if (phase == 2 * args->n_layer) {
+        const bool bad = wm_gpu_tail_is_bad (args, flag);
+        if (at.thread == at.threads - 1)
+            wm_gpu_tail_check (args, part, bad, at);
+        wm_gpu_tail_write (args, shared, bad && !args->strict, at);
+    } else if (phase % 2 == 0)
         wm_gpu_tail_layer (args, layer, shared, at);
     else if (layer->act == WM_ACT_SOFTMAX && at.thread == 0)
-        wm_gpu_softmax (shared + layer->at, layer->n_out);
+        wm_sparse_activate_layer (WM_ACT_SOFTMAX, 0, shared + layer->at, layer->n_out);
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* wm_gpu_own.cuh - own view on the GPU: ticks to phase images, and the patches that are no window.
 
    v1. The same numbers as wm_image.c and wm_plane.c make on the host, bit for bit: sums in double,
-   in the order of ticks, products and sums rounded one by one (nvcc would fuse them). A bin is one
-   thread's; where two runs touch it, both of their warps compute it and write the same value.
-   Ticks are read where the runs lie, no plane of ticks is laid out: a bin reads W of them.
+   in the order of ticks, products and sums rounded one by one (compile.c). A bin is one thread's;
+   where two runs touch it, both of their warps compute it and write the same value. Ticks are read
+   where the runs lie, no plane of ticks is laid out: a bin reads W of them.
 
    Double is slow on some GPUs (1/64 of float32), and does not matter: a plane has about a million
    touched bins in six phases, 20 million operations.  */
@@ -11,14 +11,6 @@
 #define WM_GPU_OWN_CUH
 
 #include "kernels/gpu/wm_gpu_kernels.cuh"
-
-#ifdef __CUDACC__
-#define WM_GPU_ADD(a, b) __dadd_rn (a, b)
-#define WM_GPU_MUL(a, b) __dmul_rn (a, b)
-#else
-#define WM_GPU_ADD(a, b) ((a) + (b))
-#define WM_GPU_MUL(a, b) ((a) * (b))
-#endif
 
 /* ---- ticks from runs ------------------------------------------------------------------------- */
 
@@ -70,34 +62,33 @@ WM_GPU_CODE double wm_gpu_sample (wm_gpu_reader_t *reader, uint32_t at)
 
 WM_GPU_CODE float wm_gpu_scaled (const wm_image_scaling_t *scaling, double adc)
 {
-    double v = WM_GPU_MUL (adc, scaling->amplitude);
+    double v = adc * scaling->amplitude;
     double clamped = v < scaling->adc_min   ? scaling->adc_min
                      : v > scaling->adc_max ? scaling->adc_max
                                             : v;
-    return (float) WM_GPU_ADD (WM_GPU_ADD (scaling->zero, WM_GPU_MUL (scaling->slope, clamped)),
-                               WM_GPU_MUL (0., v));
+    return (float) (scaling->zero + scaling->slope * clamped + 0. * v);
 }
 
 WM_GPU_CODE double wm_gpu_mean (wm_gpu_reader_t *reader, uint32_t at, uint32_t window)
 {
     double sum = 0;
     for (uint32_t i = 0; i < window; i++)
-        sum = WM_GPU_ADD (sum, wm_gpu_sample (reader, at + i));
+        sum += wm_gpu_sample (reader, at + i);
     return sum / window;
 }
 
 /* The largest sample of a bin, and where the first of them is. Not finite if one of them is not. */
 WM_GPU_CODE double wm_gpu_top (wm_gpu_reader_t *reader, uint32_t at, uint32_t window, uint32_t *top)
 {
-    double most = wm_gpu_sample (reader, at), zero = WM_GPU_MUL (0., most);
+    double most = wm_gpu_sample (reader, at), zero = 0. * most;
     *top = at;
     for (uint32_t i = at + 1; i < at + window; i++) {
         double v = wm_gpu_sample (reader, i);
-        zero = WM_GPU_ADD (zero, WM_GPU_MUL (0., v));
+        zero += 0. * v;
         if (v > most)
             most = v, *top = i;
     }
-    return WM_GPU_ADD (most, zero);
+    return most + zero;
 }
 
 /* The same with its neighbours among n_tick samples; the reader starts again for each.  */
@@ -110,11 +101,11 @@ WM_GPU_CODE double wm_gpu_maxmean (const wm_gpu_reader_t *reader, uint32_t at, u
     if (top > 0) {
         from = *reader;
         from.run = wm_gpu_run_find (from.ticks, from.wire, from.first + top - 1);
-        sum = WM_GPU_ADD (sum, wm_gpu_sample (&from, top - 1)), count++;
+        sum += wm_gpu_sample (&from, top - 1), count++;
     }
     if (top + 1 < n_tick) {
         from = *reader;
-        sum = WM_GPU_ADD (sum, wm_gpu_sample (&from, top + 1)), count++;
+        sum += wm_gpu_sample (&from, top + 1), count++;
     }
     return sum / count;
 }

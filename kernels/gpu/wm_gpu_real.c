@@ -133,8 +133,8 @@ static wm_gpu_text_t real_open (void *gpu, wm_gpu_info_t *info)
     self->kernels = wm_cu_kernels (cu, 10 * info->major + info->minor, info->shared_bytes, &text);
     /* Others, such as sm_100a, are specific too, but have no instructions of warpgroups.  */
     info->wide = self->kernels && self->kernels->arch_specific && info->major == 9;
-    if (self->kernels)
-        snprintf (info->libraries, sizeof info->libraries, "%d.%d", self->kernels->toolkit / 1000,
+    if (self->kernels) /* "r": products and sums are not fused, each rounds (compile.c) */
+        snprintf (info->libraries, sizeof info->libraries, "%d.%dr", self->kernels->toolkit / 1000,
                   self->kernels->toolkit / 10 % 100);
     return text;
 }

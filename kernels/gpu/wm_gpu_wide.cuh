@@ -465,7 +465,7 @@ WM_GPU_CODE void wm_gpu_wide (const wm_gpu_dense_t *args, float *shared, wm_gpu_
 {
 #ifdef WM_GPU_IS_WIDE
     const bool multiplies = at.thread < 256;
-    const wm_gpu_band_t band = wm_gpu_dense_band (args, &at);
+    const wm_gpu_band_t band = wm_gpu_dense_band (args, &at, false);
     if (args->hit[at.block * wm_gpu_wide_tile (parts)] == WM_GPU_NO_PATCH)
         return; /* hits fill a launch from its first tile on */
     if (multiplies) {

@@ -4,11 +4,14 @@
    branch or a call, so that every instruction set's loops take several values at a time. On a plane
    of noise a network with tanh or sigmoid spent most of its time in it, one by one.
 
-   OpenCL's drivers compile this text, too (kernels/opencl/): what is C here is OpenCL C.  */
+   OpenCL's drivers compile this text, too (kernels/opencl/), and CUDA's compiler (kernels/gpu/):
+   what is C here is OpenCL C and C++. Neither may fuse a product and a sum.  */
 #ifndef WM_ACT_H
 #define WM_ACT_H
 
+#ifndef WM_SPARSE_INLINE /* a GPU's code has its own */
 #define WM_SPARSE_INLINE static inline __attribute__ ((always_inline))
+#endif
 
 #ifdef __OPENCL_VERSION__
 typedef uint uint32_t;

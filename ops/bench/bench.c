@@ -468,7 +468,7 @@ static void note_uncounted (json_t *point, const char *why)
         snprintf (sentence, sizeof sentence, "%.*s", (int) (next - because), because);
         because = sentence;
     }
-    if (wm_device_engine_of_signature (wm_ask_text (point, "signature"))->is_gpu)
+    if (wm_device_by_gpu (wm_ask_text (point, "engine"), wm_ask_text (point, "signature")))
         because = "a GPU does not count what it executes";
     else if (!because)
         because = "the model was imported by an earlier wiremill, or without OpenVINO";

@@ -147,7 +147,8 @@ void wm_point_complete (json_t *point, const wm_machine_t *machine)
     const double best = number (point, "best_hits_s");
     const double rate = best > 0 ? best : number (point, "hits_s");
     set (point, "dense_gflops", 2e-9 * number (point, "dense_madds") * rate);
-    if (!kind || best <= 0 || wm_device_engine_of_signature (signature)->is_gpu)
+    const char *engine = json_string_value (json_object_get (point, "engine"));
+    if (!kind || best <= 0 || wm_device_by_gpu (engine ? engine : "", signature))
         return;
     const bool on_amx = strncmp (kind, "/amx/", 5) == 0;
     kind = strchr (kind + 1, '/') ? strchr (kind + 1, '/') + 1 : kind + 1;

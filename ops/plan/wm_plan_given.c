@@ -101,7 +101,7 @@ static void take_engine (wm_plan_given_t *self, const json_t *point, const char 
 {
     const char *signature = wm_ask_text (point, "signature");
     const double workers = real (point, "workers"), threads = real (point, "threads");
-    const bool is_gpu = wm_device_engine_of_signature (signature)->is_gpu;
+    const bool is_gpu = wm_device_by_gpu (wm_ask_text (point, "engine"), signature);
     const double rate = is_gpu ? real (point, "hits_s") : cpu_rate (self, point);
     wm_plan_fact_t *fact = &self->fact[is_gpu ? WM_PLAN_GPU : WM_PLAN_CORE];
     char text[48];

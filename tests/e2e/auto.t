@@ -103,9 +103,11 @@ make_events gpurun --events 2 --seed 3 --hits 80 --tpcs 1 &&
 "$bin/wiremill" model new emtrkmichel --seed 1 --wire 8 --bin 8 -o "$work/m.onnx" >&2 || bail "no model"
 whole ()
 {
+    local signature=cuda/Stand-In
+    [ "$1" != fp32 ] || signature=sparse/fma/fp32/v1 # the CPU's, as are its bits
     LD_LIBRARY_PATH=$work/driver keep "$bin/wiremill" run --quiet --model "$work/m.onnx" --spec "$work/spec.yaml" \
         --precision "$1" --batch-hits 8 --workers 1 --input "$work/gpurun.h5" --output "$work/$1" &&
-        logs "$1" 'takes the GPU: cuda/Stand-In' && "$bin/wiremill" verify "$work/$1"
+        logs "$1" "takes the GPU: $signature" && "$bin/wiremill" verify "$work/$1"
 }
 for precision in fp32 split fast; do ok "auto takes the stand-in in $precision" whole $precision; done
 done_testing

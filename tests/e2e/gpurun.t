@@ -22,7 +22,7 @@ campaign () # folder, options...
 logs () { cat "$work/$1"$beside/log/worker-*.log >"$work/said" && says "$2"; }
 
 ok "a campaign on the stand-in" campaign plain
-ok "its engine has proved itself" logs plain 'engine cuda/Stand-In.*/v4w?/.*the self-test is passed'
+ok "its engine has proved itself" logs plain 'engine cuda/Stand-In.*/v5w?/.*the self-test is passed'
 by_cudnn () { local engine=cudnn; campaign cudnn; }
 together ()
 {

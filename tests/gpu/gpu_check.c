@@ -17,7 +17,9 @@
 #include "tests/gpu/gpu_check.h"
 #include "kernels/cudnn/wm_any.h"
 #include "kernels/cudnn/wm_any_net.h"
+#include "kernels/patch/wm_image.h"
 #include "kernels/wm_driver.h"
+#include "tests/unit/strict_arithmetic.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -81,6 +83,21 @@ static bool same_bits (wm_cuda_t *cuda, const wm_batch_t *batch, const float *sc
     return memcmp (scores, again, bytes) == 0;
 }
 
+/* Whether every step-th hit has the bits of strict fp32 as kernels/README.md states it.  */
+static bool keeps_contract (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
+                            const float *scores, uint32_t step)
+{
+    float *patch = calloc ((size_t) net->height * net->width, sizeof *patch), want[GPU_OUTPUTS];
+    bool same = patch != NULL;
+    for (uint32_t i = 0; i < batch->n_hit && same; i += step) {
+        wm_image_patch_reference (spec, batch, i, patch);
+        strict_scores (net, wm_spec_zero (spec), patch, want);
+        same = memcmp (want, scores + (size_t) i * GPU_OUTPUTS, sizeof want) == 0;
+    }
+    free (patch);
+    return same;
+}
+
 static void test_plane (const char *what, const gpu_shape_t *shape, wm_spec_view_t view,
                         int precision, uint32_t n_hit, uint32_t step)
 {
@@ -100,6 +117,9 @@ static void test_plane (const char *what, const gpu_shape_t *shape, wm_spec_view
         snprintf (more, sizeof more, "off by %.1e (%s; %s)", worst, wm_cuda_signature (cuda),
                   wm_cuda_choice (cuda));
         report (worst <= tolerance[precision], what, precisions[precision], more);
+        if (precision == WM_GPU_F32)
+            report (keeps_contract (net, &spec, &batch, scores, step), "the bits of the CPU",
+                    precisions[precision], "");
         report (same_bits (cuda, &batch, scores, scores + (size_t) n_hit * GPU_OUTPUTS, &error),
                 "the same bits in other groups", precisions[precision], error.text);
     }

@@ -235,10 +235,12 @@ static void run_counted (fake_t *self, const operation_t *op)
 {
     const wm_gpu_kernel_t kernel = op->launch.kernel;
     const uint32_t before = kernel == WM_GPU_ACTIVE ? *op->args.active.used : 0;
-    if (kernel >= WM_GPU_DENSE)
-        memset (op->args.dense.sum, 0,
-                (size_t) op->launch.blocks * op->args.dense.tile * WM_GPU_SUMS * sizeof (float));
-    else
+    if (kernel >= WM_GPU_DENSE) {
+        const wm_gpu_dense_t *args = &op->args.dense;
+        memset (args->sum, 0,
+                (size_t) op->launch.blocks / args->bands * wm_gpu_fake_bands (args, kernel) *
+                    args->tile * WM_GPU_SUMS * sizeof (float));
+    } else
         run_kernel (self, op);
     wm_gpu_fake_count (&op->launch, &op->args, before);
 }

@@ -45,6 +45,11 @@ static void count_row (const wm_gpu_dense_t *args, uint32_t tile, uint32_t row, 
     }
 }
 
+uint32_t wm_gpu_fake_bands (const wm_gpu_dense_t *args, wm_gpu_kernel_t kernel)
+{
+    return kernel == WM_GPU_DENSE_FMA ? args->patch_row : args->bands;
+}
+
 static void count_dense (const wm_gpu_dense_t *args, wm_gpu_kernel_t kernel, uint32_t tiles,
                          wm_gpu_fake_work_t *work)
 {
@@ -63,8 +68,8 @@ static void count_dense (const wm_gpu_dense_t *args, wm_gpu_kernel_t kernel, uin
                             : split ? 3 * WM_GPU_STEPS * step
                                     : WM_GPU_STEPS * step);
     work->l2 += panels * (split ? 2 : 1) * (double) WM_GPU_PANEL + value_bytes;
-    work->written +=
-        (double) tiles * args->bands * args->tile * (WM_GPU_OUTPUTS + 3) * sizeof (float);
+    work->written += (double) tiles * wm_gpu_fake_bands (args, kernel) * args->tile *
+                     (WM_GPU_OUTPUTS + 3) * sizeof (float);
 }
 
 static void count_tail (const wm_gpu_tail_t *args, wm_gpu_fake_work_t *work)

@@ -1,7 +1,8 @@
 /* fake_cuda.h - an engine like wm_cuda.so's, compiled by the tests: the sparse one, now and then
    wrong.
 
-   One hit of WM_FAKE_CUDA is off by 0.1; 0 or unset: all are right. A model that is not of the
+   One hit of WM_FAKE_CUDA is off by 0.1; 0 or unset: all are right. With WM_FAKE_STRICT it signs as
+   strict fp32 of the CPU, and is off by the last bit. A model that is not of the
    family is replaced by sums of the patch.  */
 #include "kernels/wm_backend_private.h"
 
@@ -19,7 +20,7 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     if (wm_model_kind (model) != WM_MODEL_FAMILY)
         return &sums;
     void *engine = wm_backend_sparse.open (model, spec, config, signature, error);
-    strcpy (signature, "cuda/fake/fp16/v0");
+    strcpy (signature, getenv ("WM_FAKE_STRICT") ? WM_SIGNATURE_FP32 : "cuda/fake/fp16/v0");
     return engine;
 }
 
@@ -51,7 +52,9 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
     for (uint32_t i = 0; !fault && one_of && i < batch->n_hit; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         if ((seed >> 33) % one_of == 0)
-            scores[i * width] += scores[i * width] > 0.5f ? -0.1f : 0.1f;
+            scores[i * width] = getenv ("WM_FAKE_STRICT") ? nextafterf (scores[i * width], 1)
+                                : scores[i * width] > 0.5f ? scores[i * width] - 0.1f
+                                                           : scores[i * width] + 0.1f;
     }
     return fault;
 }

@@ -77,6 +77,8 @@ static const shape_t shapes[] = {
     { 9, 14, 1, 2, { 3, 2 }, { 2, 3 }, { 17, 20 }, WM_ACT_HARDSWISH, 1, 24, 3, 0.2, 0 },
     { 9, 14, 1, 2, { 3, 2 }, { 2, 3 }, { 17, 20 }, WM_ACT_SOFTPLUS, 1, 24, 3, 0.2, 0 },
     { 9, 14, 1, 1, { 3 }, { 4 }, { 20 }, WM_ACT_MISH, 1, 24, 3, -0.2, 0 },
+    { 10, 12, 1, 1, { 3 }, { 5 }, { 8 }, WM_ACT_NONE, 2, 40, -1, 0.2, 0 },
+    { 6, 66, 1, 1, { 2 }, { 3 }, { 64 }, WM_ACT_RELU, 2, 100, 3, 0.2, 0 },
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 

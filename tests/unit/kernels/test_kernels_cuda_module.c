@@ -98,7 +98,8 @@ static void a_gpu_knows_the_answers (void **state)
         if (!device)
             skip ();
         print_message ("%s\n", wm_device_signature (device));
-        assert_int_equal (strncmp (wm_device_signature (device), "cuda/", 5), 0);
+        const char *begin = p ? "cuda/" : WM_SIGNATURE_FP32;
+        assert_int_equal (strncmp (wm_device_signature (device), begin, 5), 0);
         if (wm_device_self_test (device, &error))
             fail_msg ("%s", error.text);
         wm_device_destroy (&device);
@@ -243,23 +244,60 @@ static void canaries_take_no_more_than_their_share (void **state)
     wm_canary_destroy (&canary);
 }
 
-/* A device with an engine in wm_cuda.so's place that is sometimes wrong.  */
-static wm_device_t *fake_device (const plane_t *plane)
+/* A device with an engine in wm_cuda.so's place that is sometimes wrong; or NULL with *error.  */
+static wm_device_t *try_fake (const plane_t *plane, const char *precision, wm_error_t *error)
 {
     char path[] = "/tmp/wm_cuda_XXXXXX", line[400];
-    wm_error_t error = { 0 };
-    const wm_device_config_t config = { .engine = "cuda", .precision = "fast", .threads = 1 };
+    const wm_device_config_t config = { .engine = "cuda", .precision = precision, .threads = 1 };
     close (mkstemp (path));
     snprintf (line, sizeof line,
               "${CC:-gcc} -shared -fPIC -I. -D_GNU_SOURCE -x c tests/unit/fake_cuda.h -o %s", path);
     assert_int_equal (system (line), 0);
     setenv ("WM_CUDA_SO", path, 1);
-    wm_device_t *device = wm_device_new (model, &plane->spec, &config, &error);
+    wm_device_t *device = wm_device_new (model, &plane->spec, &config, error);
     unsetenv ("WM_CUDA_SO");
     unlink (path);
+    return device;
+}
+
+static wm_device_t *fake_device (const plane_t *plane)
+{
+    wm_error_t error = { 0 };
+    wm_device_t *device = try_fake (plane, "fast", &error);
     if (!device)
         fail_msg ("%s", error.text);
     return device;
+}
+
+/* A last bit is enough: at the start the device is refused, and while it works it is found.  */
+static void a_gpu_that_signs_as_the_cpu_has_its_bits (void **state)
+{
+    (void) state;
+    static plane_t plane;
+    wm_error_t error = { 0 };
+    make_plane (&plane);
+    setenv ("WM_FAKE_STRICT", "1", 1);
+    setenv ("WM_FAKE_CUDA", "1", 1);
+    assert_null (try_fake (&plane, "fp32", &error));
+    assert_int_equal (error.fault, WM_EHOST);
+    assert_non_null (strstr (error.text, "the device of the engine cuda computes 0x"));
+    unsetenv ("WM_FAKE_CUDA");
+    wm_device_t *device = try_fake (&plane, "fp32", &error);
+    if (!device)
+        fail_msg ("%s", error.text);
+    assert_string_equal (wm_device_by (device)->name, "cuda");
+    assert_string_equal (wm_device_signature (device), WM_SIGNATURE_FP32);
+    assert_true (wm_device_by_gpu ("cuda", WM_SIGNATURE_FP32));
+    assert_false (wm_device_by_gpu ("auto", WM_SIGNATURE_FP32));
+    wm_fault_t fault = wm_device_score (device, &plane.batch, plane.status, plane.scores, &error);
+    assert_int_equal (fault, WM_OK);
+    setenv ("WM_FAKE_CUDA", "1", 1);
+    for (int i = 0; i < 100000 && !fault; i++) /* until it checks again */
+        fault = wm_device_score (device, &plane.batch, plane.status, plane.scores, &error);
+    unsetenv ("WM_FAKE_CUDA"), unsetenv ("WM_FAKE_STRICT");
+    assert_int_equal (fault, WM_EHOST);
+    assert_non_null (strstr (error.text, "a canary died"));
+    wm_device_destroy (&device);
 }
 
 static void the_door_keeps_canaries_for_a_gpu (void **state)
@@ -351,6 +389,7 @@ int main (void)
         cmocka_unit_test (canaries_find_one_wrong_hit_of_a_hundred),
         cmocka_unit_test (canaries_never_cry_without_cause),
         cmocka_unit_test (canaries_take_no_more_than_their_share),
+        cmocka_unit_test (a_gpu_that_signs_as_the_cpu_has_its_bits),
         cmocka_unit_test (the_door_keeps_canaries_for_a_gpu),
         cmocka_unit_test (jobs_are_checked_on_their_way),
     };

@@ -5,6 +5,11 @@
 #include "tests/unit/sparse_net.h"
 #include "tests/unit/strict_arithmetic.h"
 
+#if defined __x86_64__ /* the stand-in's fibers are (tests/standin/wm_gpu_fake_block.c) */
+#include "kernels/gpu/wm_cuda.h"
+#include "tests/standin/wm_gpu_fake.h"
+#endif
+
 #define BITS "tests/unit/kernels/kernels_strict.txt"
 enum { HITS = 12 };
 
@@ -77,6 +82,76 @@ static void hold_to_contract (const char *name, score_fn score, const void *engi
             net_free (&net);
         }
 }
+
+#if defined __x86_64__
+static uint32_t n_by_cuda; /* planes */
+
+/* Of the networks that our kernels take; others are no claim of theirs. bands: that a window's rows
+   are cut into, in strips and slots of which a plane has several.  */
+static void score_by_cuda (const void *bands, const wm_net_t *net, const wm_spec_t *spec,
+                           const wm_batch_t *batch, float *scores)
+{
+    const wm_cuda_config_t config = { .precision = WM_GPU_F32,
+                                      .hits = 256,
+                                      .cells = 40000,
+                                      .starts = 32,
+                                      .height = 64,
+                                      .bands = *(const uint32_t *) bands };
+    wm_error_t error = { 0 };
+    if (wm_cuda_refuse (net, WM_GPU_F32)) {
+        score_by_contract (NULL, net, spec, batch, scores);
+        return;
+    }
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    wm_cuda_t *engine = wm_cuda_new (&wm_gpu_stand_in, net, spec, &config, &error);
+    if (!engine || wm_cuda_score (engine, batch, scores, NULL, &error))
+        fail_msg ("%s", error.text);
+    wm_cuda_destroy (&engine);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+    n_by_cuda++;
+}
+
+/* The kernels of CUDA on the stand-in for a GPU, whatever a block takes of a window.  */
+static void cuda_keeps_the_contract (void **state)
+{
+    (void) state;
+    for (uint32_t bands = 1; bands <= 5; bands += 2)
+        hold_to_contract ("cuda", score_by_cuda, &bands);
+    assert_true (n_by_cuda >= 3 * 15);
+}
+
+/* Dense patches of values that are denormal, huge, infinite, or none: scored as the CPU scores
+   them, beside others whose checksum holds.  */
+static void cuda_keeps_the_contract_of_odd_values (void **state)
+{
+    (void) state;
+    static const float odd[] = { 0x1p-149f, -0x1p-127f, 0x1p-60f, 1e38f, INFINITY, NAN, -0.f };
+    static const uint32_t bands = 2;
+    for (uint32_t s = 0; s < SHAPES; s++) {
+        seed = 40 + s;
+        wm_net_t net = net_new (&shapes[s]);
+        wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
+        wm_batch_t plane = plane_new (&spec, 30, 75, 20, TRACKS);
+        wm_batch_t patches = cut_patches (&spec, &plane);
+        const uint32_t n = n_output_of (&net);
+        float got[20 * 9], want[9];
+        for (uint32_t i = 0; i < 14; i++)
+            patches.patch[(size_t) i * patches.patch_values + 3 * i] = odd[i % 7];
+        score_by_cuda (&bands, &net, &spec, &patches, got);
+        for (uint32_t i = 0; i < 20 && !wm_cuda_refuse (&net, WM_GPU_F32); i++) {
+            strict_scores (&net, wm_spec_zero (&spec),
+                           patches.patch + (size_t) i * patches.patch_values, want);
+            for (uint32_t o = 0; o < n; o++)
+                if (memcmp (&want[o], &got[i * n + o], sizeof *want) &&
+                    !(isnan (want[o]) && isnan (got[i * n + o])))
+                    fail_msg ("shape %u, patch %u, output %u: %a, the contract has %a", s, i, o,
+                              (double) got[i * n + o], (double) want[o]);
+        }
+        plane_free (&plane), plane_free (&patches);
+        net_free (&net);
+    }
+}
+#endif
 
 static void engines_keep_the_contract (void **state)
 {
@@ -168,8 +243,13 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (engines_keep_the_contract),
         cmocka_unit_test (opencl_keeps_the_contract),
+#if defined __x86_64__
+        cmocka_unit_test (cuda_keeps_the_contract),
+        cmocka_unit_test (cuda_keeps_the_contract_of_odd_values),
+#endif
         cmocka_unit_test (the_contract_has_its_bits),
         cmocka_unit_test (activations_keep_the_contract),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

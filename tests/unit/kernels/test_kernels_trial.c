@@ -370,6 +370,12 @@ static void classes_are_what_scores_depend_on (void **state)
     assert_string_equal (a, wm_device_cpu ());
     wm_device_class (c.model, &config, "cuda/H200/sm_90/fp16/v3", a);
     assert_string_equal (a, "H200");
+    config.engine = "cuda", config.isa = NULL; /* a GPU of which half cannot hold the model */
+    wm_device_class (c.model, &config, WM_SIGNATURE_FP32, a);
+    assert_string_equal (a, "cuda");
+    config.precision = "fp32";
+    wm_device_class (c.model, &config, WM_SIGNATURE_FP32, a);
+    assert_string_equal (a, wm_device_cpu ());
     campaign_free (&c);
 }
 
