@@ -322,6 +322,69 @@ static void test_held_of_an_old_generation (void **state)
     harness_end (t);
 }
 
+/* ---- answers that are none ------------------------------------------------------------------- */
+
+/* A result of fewer hits than its batch has is not that batch's, whatever digest it names.  */
+static void test_fewer_hits (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), w = worker (t, 2, 2);
+    submit (t, p, claim (t, p), 0, 1);
+    answer_needs (t, p);
+    wm_msg_t msg = must (t, w, WM_MSG_TASK)->msg;
+    const uint8_t payload[5 * (1 + 4 * N_OUTPUT)] = { 0 };
+    const size_t appended = t->n_appended;
+    msg.type = WM_MSG_RESULT;
+    msg.n_hit = 5;
+    say (t, w, &msg, payload, sizeof payload);
+    assert_int_equal (t->n_appended, appended);
+    assert_int_equal (look (t).n_late, 1);
+    answer_needs (t, p);
+    const wm_msg_t again = must (t, w, WM_MSG_TASK)->msg;
+    result_of (t, w, &again, 1);
+    assert_true (t->n_appended > appended);
+    harness_end (t);
+}
+
+/* For so long, this worker computes the same batch, of which it has so many hits.  */
+static void computes (harness_t *t, int64_t ms, uint32_t p, uint32_t w, wm_key_t key,
+                      uint64_t n_hit)
+{
+    for (; ms > 0; ms -= 500) {
+        pass (t, 500, (uint32_t[]){ p, 0 });
+        heartbeat (t, w, key, n_hit);
+    }
+}
+
+/* A worker that begins another batch advances, however few of its hits are done. One that does not
+   advance gets no more; when it reports that it computes nothing, it does not hang, and gets work.
+ */
+static void test_advancing (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), w = worker (t, 2, 2);
+    const wm_key_t input = claim (t, p);
+    submit (t, p, input, 0, 2);
+    answer_needs (t, p);
+    const wm_key_t one = must (t, w, WM_MSG_TASK)->msg.key;
+    const wm_key_t two = must (t, w, WM_MSG_TASK)->msg.key;
+    computes (t, 25000, p, w, one, 7);
+    computes (t, 25000, p, w, two, 0);
+    assert_int_equal (look (t).n_lost, 0);
+    computes (t, 7000, p, w, two, 0);
+    assert_int_equal (look (t).n_lost, 1);
+    submit (t, p, input, 1, 1);
+    answer_needs (t, p);
+    credit (t, w, 3);
+    assert_null (take (t, w, WM_MSG_TASK));
+    heartbeat (t, w, (wm_key_t){ 0 }, 0);
+    answer_needs (t, p);
+    must (t, w, WM_MSG_TASK);
+    harness_end (t);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +399,8 @@ int main (void)
         cmocka_unit_test (test_failures_of_one_that_comes_back),
         cmocka_unit_test (test_orphans_that_differ),
         cmocka_unit_test (test_held_of_an_old_generation),
+        cmocka_unit_test (test_fewer_hits),
+        cmocka_unit_test (test_advancing),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("broker_answers", tests, NULL, NULL);

@@ -167,6 +167,10 @@ static void test_duplicates (void **state)
     assert_int_equal (look (t).n_duplicate, 2);
     assert_int_equal (look (t).n_alarm, 0);
     assert_int_equal (look (t).hits_done, 10);
+    wm_msg_t again = task;
+    strcpy (again.text, "sparse/fma/fp32/v1"); /* by a strict engine, in the place of its own */
+    result_of (t, w, &again, 2);
+    assert_int_equal (look (t).n_alarm, 0);
 
     result_of (t, w, &task, 2); /* other bytes from the same engine: held, named */
     durable (t);
@@ -195,6 +199,8 @@ static void test_duplicates (void **state)
     assert_int_equal (s.hits_done, 10);
     assert_string_equal (wm_core_reason_of (t->core, &task.key),
                          wm_core_reason_of (t->core, &second.key));
+    result_of (t, w, &second, 3); /* once */
+    assert_int_equal (look (t).n_alarm, 2);
     harness_end (t);
 }
 
