@@ -104,12 +104,14 @@ static bool spec_fits (const wm_model_t *model, const wm_spec_t *spec)
            wm_model_n_value (model) == wm_spec_values (spec);
 }
 
-/* Whether the model's input ends with the channels: (wire, bin, channel). Sizes of 1 do not count;
-   where it also begins with as many, it is (channel, wire, bin).  */
+/* Whether the model's input ends with the channels: (wire, bin, channel), as of the family. Sizes
+   of 1 do not count; where it also begins with as many, it is (channel, wire, bin).  */
 static bool ends_with_channels (const wm_model_t *model, const wm_spec_t *spec)
 {
     const wm_port_t *input = wm_model_input (model, 0);
     uint32_t first = 0, last = 0;
+    if (wm_model_kind (model) == WM_MODEL_FAMILY)
+        return spec->n_channel > 1;
     for (uint32_t d = 0; d < input->n_dim; d++)
         if (input->dim[d] > 1) {
             first = first ? first : input->dim[d];
@@ -223,7 +225,7 @@ void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
     char isa[32];
     wm_error_t error;
     size_t n = 0;
-    if (!strict && exact)
+    if (!strict && exact && is_strict (signature))
         snprintf (name, 64, "%s", config->engine);
     else if (gpu || !family)
         part_of (signature, 1, name, 64);

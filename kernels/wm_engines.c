@@ -62,7 +62,8 @@ static const row_t rows[] = {
       .package = "onnxruntime==" WM_ONNXRUNTIME_VERSION },
     { { .name = "cuda", .splits = true, CUDA_FACTS }, .backend = NULL },
     { { .name = "cudnn", CUDA_FACTS }, .backend = NULL },
-    { { .name = "opencl", .is_gpu = true, ERRORS }, .backend = &wm_backend_opencl },
+    { { .name = "opencl", .is_gpu = true, .rounds = true, ERRORS },
+      .backend = &wm_backend_opencl },
     { { .name = "reference", ERRORS }, .backend = &wm_backend_reference },
     { { .name = "plugin", .any_model = true, ERRORS }, .backend = &wm_backend_plugin },
 };
@@ -182,12 +183,19 @@ static void advise (const row_t *row, char text[200])
         snprintf (text, 200, "wheels of wiremill have no such engine");
 }
 
-/* A variable that changes what CUDA computes, whose libraries, in a process of others, cannot be
-   kept from reading it; or NULL.  */
-static const char *variable_of_cuda (const wm_engine_t *engine)
+/* A variable that changes what the libraries of a GPU compute, which, in a process of others,
+   cannot be kept from reading it; or NULL.  */
+static const char *variable_of_gpu (const wm_engine_t *engine)
 {
-    static const char *const prefix[] = { "NVIDIA_", "CU", "NVRTC_" };
-    return engine->is_gpu ? wm_environment_finds (prefix, sizeof prefix / sizeof *prefix) : NULL;
+    static const char *const cuda[] = { "NVIDIA_", "CU", "NVRTC_" },
+                             *const opencl[] = { "POCL_",       "AMD_",    "CL_CONFIG_", "IGC_",
+                                                 "NEORead",     "RUSTICL", "CLOVER_",    "R600_",
+                                                 "ACO_",        "NIR_",    "PAN_",       "LP_",
+                                                 "INTEL_DEBUG", "GALLIVM", "OPENCL_" };
+    return !engine->is_gpu ? NULL
+           : strcmp (engine->name, "opencl") == 0
+               ? wm_environment_finds (opencl, sizeof opencl / sizeof *opencl)
+               : wm_environment_finds (cuda, sizeof cuda / sizeof *cuda);
 }
 
 const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *error)
@@ -198,16 +206,16 @@ const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *erro
         if (engine == &rows[i].engine)
             row = &rows[i];
     assert (row); /* not the unknown one */
-    if (row->backend)
-        return row->backend;
-    const char *variable = variable_of_cuda (engine);
+    const char *variable = variable_of_gpu (engine);
     if (variable) {
         wm_fault (error, WM_EHOST,
-                  "the %s engine: %.100s is set, which changes what CUDA computes: start the "
-                  "process without %.*s",
+                  "the %s engine: %.100s is set, which changes what its libraries compute: start "
+                  "the process without %.*s",
                   engine->name, variable, (int) strcspn (variable, "="), variable);
         return NULL;
     }
+    if (row->backend)
+        return row->backend;
     locate (engine, path);
     snprintf (symbol, sizeof symbol, "wm_backend_%s", engine->name);
     void *object = dlopen (path, RTLD_NOW | RTLD_LOCAL);

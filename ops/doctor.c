@@ -13,6 +13,7 @@
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_environment.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_process.h"
 #include "schema/confine/wm_confine.h"
 
 #include <czmq.h>
@@ -22,18 +23,22 @@
 #include <hdf5.h>
 #include <limits.h>
 #include <link.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LOW_DISK_BYTES 2e9 /* a few journal segments of 256 MiB */
 #define LOW_FILES 1024
+#define DRIVER_S 20u /* to answer */
 #define SLOW_FSYNC_MS 50 /* ten times a group commit's share of a second */
 
 /* clang-format off */
@@ -71,6 +76,15 @@ static void report (verdict_t verdict, const char *what, const char *format, ...
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
+#if defined __aarch64__
+static void check_cpu (void)
+{
+    const unsigned long has = getauxval (AT_HWCAP), more = getauxval (AT_HWCAP2);
+    report (GOOD, "cpu", "%ld cores, AArch64, NEON%s%s%s", sysconf (_SC_NPROCESSORS_ONLN),
+            more & HWCAP2_BF16 ? " BF16" : "", more & HWCAP2_I8MM ? " I8MM" : "",
+            has & HWCAP_SVE ? " SVE" : "");
+}
+#else
 /* Whether /proc/cpuinfo's first flags line has this word.  */
 static bool has_flag (const char *flags, const char *word)
 {
@@ -106,6 +120,7 @@ static void check_cpu (void)
             model, avx2 ? " AVX2" : "", avx512 ? " AVX-512" : "", bf16 ? " BF16" : "",
             amx ? " AMX" : "", avx2 ? "" : " no AVX2: scoring works, slowly");
 }
+#endif
 
 /* Which kernel each precision takes here: the first of the sparse engine's table that the CPU can
    run. */
@@ -380,23 +395,26 @@ static void check_environment (void)
     report (GOOD, "environment", "%s%s", *removed ? "without effect here: " : "as it is", removed);
 }
 
-static void check_gpu (void)
+static int check_gpu (const void *none)
 {
     const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
+    (void) none;
     if (driver.state == WM_DRIVER_GOOD)
         report (GOOD, "gpu", "%d, driver for CUDA %d.%d; --engine auto and cuda try it",
                 driver.n_gpu, driver.version / 1000, driver.version / 10 % 100);
     else
         report (driver.state == WM_DRIVER_NONE || driver.state == WM_DRIVER_NO_GPU ? GOOD : WARN,
                 "gpu", "the CPU scores: %s", driver.why);
+    return WM_EXIT_OK;
 }
 
 /* What opencl:N means here.  */
-static void check_opencl (void)
+static int check_opencl (const void *none)
 {
     wm_opencl_info_t info[WM_OPENCL_DEVICES_MAX];
     wm_error_t error;
     uint32_t n;
+    (void) none;
     if (wm_opencl_list (info, &n, &error))
         report (GOOD, "opencl", "none: %s", error.text);
     for (uint32_t i = 0; i < n; i++)
@@ -407,6 +425,24 @@ static void check_opencl (void)
                 : info[i].is_cpu ? "takes it, auto does not"
                                  : "and auto try it",
                 info[i].lacks);
+    return WM_EXIT_OK;
+}
+
+/* Asks drivers in a process of its own, which they may end.  */
+static void check_drivers (const char *what, int (*check) (const void *none), const char *advice)
+{
+    const int status = wm_process_apart ("wm-driver", DRIVER_S, check, NULL),
+              number = WIFSIGNALED (status) ? WTERMSIG (status) : 0;
+    if (status == -1)
+        report (WARN, what, "no process to ask its drivers: %s", strerror (errno));
+    else if (number == SIGALRM)
+        report (WARN, what, "a driver did not answer within %u s: %s", DRIVER_S, advice);
+    else if (number)
+        report (WARN, what, "a driver ended the process that asked it by signal %d (%s): %s",
+                number, strsignal (number), advice);
+    else if (WEXITSTATUS (status) != WM_EXIT_OK)
+        report (WARN, what, "a driver ended the process that asked it with exit code %d: %s",
+                WEXITSTATUS (status), advice);
 }
 
 static int doctor_main (const wm_args_t *args)
@@ -426,8 +462,9 @@ static int doctor_main (const wm_args_t *args)
     check_sockets ();
     check_confinement ();
     check_environment ();
-    check_gpu ();
-    check_opencl ();
+    check_drivers ("gpu", check_gpu, "install NVIDIA's driver again, or use --device cpu");
+    check_drivers ("opencl", check_opencl,
+                   "find out which, by moving its .icd file out of /etc/OpenCL/vendors");
     if (failures)
         printf ("%d check%s failed\n", failures, failures == 1 ? "" : "s");
     return failures ? WM_EXIT_FAILURE : WM_EXIT_OK;

@@ -202,22 +202,27 @@ static bool try_gpu (wm_control_t *control, const char *engine, bool shows, int 
     return false;
 }
 
-/* By CUDA, else by OpenCL, which has no general models. false: the CPU scores.  */
+/* By CUDA, unless that was tried, else by OpenCL, which has no general models. false: the CPU
+   scores.  */
 static bool take_gpu (wm_control_t *control, int line, const wm_model_t *model,
                       const wm_spec_t *spec, wm_device_t **device, wm_device_t **judge,
                       wm_error_t *error)
 {
     wm_error_t cuda = { 0 };
-    control->gpu = WM_GPU_TRIED; /* from here on a driver may crash, or never return */
-    bool taken = try_gpu (control, "cuda", wm_device_gpu_shows (error), line, model, spec, device,
-                          judge, error);
+    bool taken = false;
+    if (control->gpu == WM_GPU_UNTRIED) {
+        control->gpu = WM_GPU_TRIED_CUDA; /* from here on a driver may crash, or never return */
+        taken = try_gpu (control, "cuda", wm_device_gpu_shows (error), line, model, spec, device,
+                         judge, error);
+    }
     const bool by_opencl = !taken && wm_model_kind (model) == WM_MODEL_FAMILY;
     if (by_opencl) {
         cuda = *error;
+        control->gpu = WM_GPU_TRIED_OPENCL;
         taken = try_gpu (control, "opencl", wm_device_opencl_shows (error), line, model, spec,
                          device, judge, error);
     }
-    control->gpu = !taken ? WM_GPU_DECLINED : by_opencl ? WM_GPU_TAKEN_OPENCL : WM_GPU_TAKEN;
+    control->gpu = !taken ? WM_GPU_DECLINED : by_opencl ? WM_GPU_TAKEN_OPENCL : WM_GPU_TAKEN_CUDA;
     if (taken)
         fprintf (stderr,
                  "wiremill-worker: takes the GPU%s: %s passed its self-test (--device cpu declines "
@@ -235,14 +240,15 @@ wm_fault_t wm_engine_device_open (wm_control_t *control, int line, const wm_mode
                                   const wm_spec_t *spec, wm_device_t **device, wm_device_t **judge,
                                   wm_error_t *error)
 {
-    const bool is_auto = strcmp (control->engine, "auto") == 0;
+    const bool is_auto = strcmp (control->engine, "auto") == 0,
+               tries = control->gpu == WM_GPU_UNTRIED || control->gpu == WM_GPU_NOT_BY_CUDA;
     *device = *judge = NULL;
-    if (is_auto && control->gpu == WM_GPU_UNTRIED &&
+    if (is_auto && tries &&
         take_gpu (control, line, model, spec, device, judge, error))
         return WM_OK;
     return open_engine (control,
                         !is_auto                              ? control->engine
-                        : control->gpu == WM_GPU_TAKEN        ? "cuda"
+                        : control->gpu == WM_GPU_TAKEN_CUDA   ? "cuda"
                         : control->gpu == WM_GPU_TAKEN_OPENCL ? "opencl"
                                                               : "cpu",
                         line, model, spec, device, judge, error);

@@ -414,16 +414,28 @@ static void split (wm_scorer_t *self, uint64_t bits)
         }
 }
 
+/* Whether the process ended while it tried the GPU: the next one tries what is left.  */
+static bool tried_gpu (wm_control_t *control, const wm_error_t *error)
+{
+    if (control->gpu == WM_GPU_TRIED_CUDA) {
+        control->gpu = WM_GPU_NOT_BY_CUDA;
+        fprintf (stderr, "wiremill-worker: does not take the GPU by CUDA: %s\n", error->text);
+    } else if (control->gpu == WM_GPU_TRIED_OPENCL) {
+        control->gpu = WM_GPU_DECLINED;
+        fprintf (stderr, "wiremill-worker: does not take the GPU by OpenCL, the CPU scores: %s\n",
+                 error->text);
+    } else
+        return false;
+    return true;
+}
+
 static wm_scorer_event_t ended (wm_scorer_t *self, int status, uint64_t *slot, wm_error_t *error)
 {
     explain_end (self, status, error);
     close_line (self);
     const int code = WIFEXITED (status) ? WEXITSTATUS (status) : 0;
     const bool cannot = code == WM_EXIT_ENGINE || code == WM_EXIT_INPUT || code == WM_EXIT_USAGE;
-    if (!self->has_run && self->slots.control->gpu == WM_GPU_TRIED) {
-        self->slots.control->gpu = WM_GPU_DECLINED;
-        fprintf (stderr, "wiremill-worker: does not take the GPU, the CPU scores: %s\n",
-                 error->text);
+    if (!self->has_run && tried_gpu (self->slots.control, error)) {
         self->is_due = true;
         return WM_SCORER_NOTHING;
     }

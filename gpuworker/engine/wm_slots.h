@@ -69,13 +69,15 @@ typedef struct {
     _Atomic uint64_t progress; /* hits finished */
 } wm_hand_t;
 
-/* What the engine auto knows of this machine's GPU. A process that ends while it tries the GPU
-   leaves WM_GPU_TRIED, and the next one does without. TAKEN: by CUDA.  */
+/* What the engine auto knows of this machine's GPU. A process that ends while it tries the GPU, by
+   CUDA first, then by OpenCL, leaves TRIED; the next one goes on behind that (wm_scorer.c).  */
 typedef enum {
     WM_GPU_UNTRIED,
-    WM_GPU_TRIED,
-    WM_GPU_TAKEN,
+    WM_GPU_TRIED_CUDA,
+    WM_GPU_NOT_BY_CUDA, /* OpenCL is untried */
+    WM_GPU_TRIED_OPENCL,
     WM_GPU_DECLINED,
+    WM_GPU_TAKEN_CUDA,
     WM_GPU_TAKEN_OPENCL,
 } wm_gpu_try_t;
 

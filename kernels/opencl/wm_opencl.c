@@ -140,12 +140,12 @@ static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_erro
 {
     if (net->n_conv < 1)
         return wm_fault (error, WM_EBATCH, "the opencl engine needs a convolution in front");
-    if (spec && (spec->n_channel > 1 || spec->patch_wire != net->height ||
-                 spec->patch_bin != net->width || net->channel != 1))
+    if (spec && (spec->patch_wire != net->height || spec->patch_bin != net->width ||
+                 wm_spec_channels (spec) != net->channel))
         return wm_fault (error, WM_EBATCH,
-                         "the opencl engine takes planes of one channel whose patch is the "
-                         "model's, %u x %u x %u",
-                         net->height, net->width, net->channel);
+                         "the specification's patch is %u x %u x %u, the model's %u x %u x %u",
+                         spec->patch_wire, spec->patch_bin, wm_spec_channels (spec), net->height,
+                         net->width, net->channel);
     return WM_OK;
 }
 
@@ -163,8 +163,8 @@ static wm_fault_t check_activations (const wm_opencl_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-wm_opencl_t *wm_opencl_new (const wm_net_t *net, const wm_spec_t *spec, int number, uint64_t memory,
-                            wm_error_t *error)
+wm_opencl_t *wm_opencl_new (const wm_net_t *net, const wm_spec_t *spec, int number, bool is_half,
+                            uint64_t memory, wm_error_t *error)
 {
     if (check_net (net, spec, error))
         return NULL;
@@ -173,7 +173,7 @@ wm_opencl_t *wm_opencl_new (const wm_net_t *net, const wm_spec_t *spec, int numb
         wm_fault (error, WM_EHOST, "no memory for the OpenCL engine");
         return NULL;
     }
-    self->net = *net;
+    self->net = *net, self->is_half = is_half;
     self->pos_rows = net->height, self->pos_cols = net->width;
     for (uint32_t i = 0; i < net->n_conv; i++)
         self->pos_rows -= net->conv[i].kh - 1, self->pos_cols -= net->conv[i].kw - 1;
@@ -186,9 +186,9 @@ wm_opencl_t *wm_opencl_new (const wm_net_t *net, const wm_spec_t *spec, int numb
         self->spec = *spec;
         self->zero = wm_spec_zero (spec);
     }
-    if (wm_opencl_device_open (&self->device, number, error) || check_activations (self, error) ||
-        wm_opencl_pack (self, error) || reserve (self, memory, error) ||
-        wm_opencl_check (&self->device, error))
+    if (wm_opencl_device_open (&self->device, number, is_half, error) ||
+        check_activations (self, error) || wm_opencl_pack (self, error) ||
+        reserve (self, memory, error) || wm_opencl_check (&self->device, error))
         wm_opencl_destroy (&self);
     return self;
 }
@@ -313,6 +313,7 @@ static void convolve (wm_opencl_t *self, uint32_t l, uint32_t in_cols)
         B (self->count),
         V (l),
         B (conv->value),
+        V (l + 1 == self->net.n_conv),
     };
     LAUNCH (WM_OPENCL_convolve, items, groups, argument);
 }
@@ -502,7 +503,7 @@ static wm_fault_t score_patches (wm_opencl_t *self, const float *patch, const ui
 static wm_fault_t score_cut (wm_opencl_t *self, const wm_batch_t *batch, float *scores,
                              _Atomic uint64_t *progress, wm_error_t *error)
 {
-    const size_t each = (size_t) self->net.height * self->net.width;
+    const size_t each = (size_t) self->net.height * self->net.width * self->net.channel;
     uint32_t hit[WM_OPENCL_CUT], n = 0, image, row, col;
     wm_fault_t fault = WM_OK;
     for (uint32_t i = 0; i <= batch->n_hit && !fault; i++) {

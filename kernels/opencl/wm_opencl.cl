@@ -1,15 +1,27 @@
 /* wm_opencl.cl - the kernels, OpenCL C 1.2, of strict fp32 as kernels/README.md states it.
 
    wm_opencl_device.c puts kernels/model/wm_act.h in front, and switches the contraction of products
-   and sums off. A device without float64 has WM_NO_DOUBLE: the host computes what needs it. A POSITION of a layer is one of its outputs for all filters;
-   a live one has a SLOT, in which its values lie, and stands in the layer's list; NONE: it is not
-   live. Which slot a position gets changes from run to run, and decides no bit.
+   and sums off. A device without float64 has WM_NO_DOUBLE: the host computes what needs it. With
+   WM_HALF (fast) the values of the last convolution and the weights that meet them lie in memory as
+   half, rounded to nearest, and half the bytes are read; sums are those of float.
+
+   A POSITION of a layer is one of its outputs for all filters; a live one has a SLOT, in which its
+   values lie, and stands in the layer's list; NONE: it is not live. Which slot a position gets
+   changes from run to run, and decides no bit.
 
    No sum is shared by work-items: one adds it, in the order of the contract.  */
 #define NONE 0xffffffffu
 #define POSITIONS 4 /* that a work-item convolves together: they share the weights it reads */
 #define TILE 4      /* hits of a group, likewise; WM_OPENCL_TILE of the host */
 #define STAGE 64    /* values of a hit that a group keeps at a time */
+
+#ifdef WM_HALF
+typedef half stored_t;
+#define STORED(p, i) vload_half (i, p)
+#else
+typedef float stored_t;
+#define STORED(p, i) (p)[i]
+#endif
 
 /* ---- step 6: activations --------------------------------------------------------------------- */
 
@@ -81,13 +93,13 @@ kernel void wm_see_above (global const uint *below, uint in_cols, uint kh, uint 
 /* ---- step 3: a convolution ------------------------------------------------------------------- */
 
 /* The values of the list's positions, minus r. in: the image, or (has_below) the values below, whose
-   slots are `below`. A work-item has one filter.  */
+   slots are `below`. is_last: the roots read them. A work-item has one filter.  */
 kernel void wm_convolve (global const float *in, uint has_below, global const uint *below,
                          global const float *constant_below, uint in_cols, uint c_in, uint kh,
                          uint kw, uint cols, uint c_out, global const float *weight,
                          global const float *bias, global const float *reference, uint act,
                          float bend, global const uint *list, global const uint *count, uint layer,
-                         global float *value)
+                         global float *value, uint is_last)
 {
     const uint f = get_global_id (0), n = count[layer];
     if (f >= c_out)
@@ -116,7 +128,14 @@ kernel void wm_convolve (global const float *in, uint has_below, global const ui
             }
         }
         for (uint k = 0; k < POSITIONS && i + k < n; k++) {
-            value[(size_t) (i + k) * c_out + f] = activated (act, bend, s[k]) - reference[f];
+            const size_t to = (size_t) (i + k) * c_out + f;
+            const float v = activated (act, bend, s[k]) - reference[f];
+#ifdef WM_HALF
+            if (is_last)
+                vstore_half_rte (v, to, (global half *) value);
+            else
+#endif
+                value[to] = v;
         }
     }
 }
@@ -125,9 +144,9 @@ kernel void wm_convolve (global const float *in, uint has_below, global const ui
 
 /* The sums of one row of positions. hit: the position at which a patch begins. A work-item has one
    output, a group TILE hits.  */
-kernel void wm_band (global const uint *slot, uint map_cols, global const float *value, uint c_out,
-                     global const uint *hit, uint n_hit, uint cols, uint n_out,
-                     global const float *weight, global const float *base, uint has_base,
+kernel void wm_band (global const uint *slot, uint map_cols, global const stored_t *value,
+                     uint c_out, global const uint *hit, uint n_hit, uint cols, uint n_out,
+                     global const stored_t *weight, global const float *base, uint has_base,
                      global float *sum)
 {
     local float staged[TILE * STAGE];
@@ -154,10 +173,10 @@ kernel void wm_band (global const uint *slot, uint map_cols, global const float 
             for (uint t = 0; t < TILE; t++)
                 for (uint k = get_local_id (0); k < m; k += get_local_size (0))
                     staged[t * STAGE + k] =
-                        here[t] == NONE ? 0 : value[(size_t) here[t] * c_out + f + k];
+                        here[t] == NONE ? 0 : STORED (value, (size_t) here[t] * c_out + f + k);
             barrier (CLK_LOCAL_MEM_FENCE);
             for (uint k = 0; o < n_out && k < m; k++) {
-                const float w = weight[(p * c_out + f + k) * n_out + o];
+                const float w = STORED (weight, (p * c_out + f + k) * n_out + o);
                 for (uint t = 0; t < TILE; t++) {
                     const float v = staged[t * STAGE + k];
                     s[t] = v != 0 ? fma (v, w, s[t]) : s[t];

@@ -1,4 +1,5 @@
-/* wm_opencl.h - networks of the family on an OpenCL device, in strict fp32: the CPU's bits.
+/* wm_opencl.h - networks of the family on an OpenCL device, in strict fp32: the CPU's bits; or with
+   what the first dense layers read in half.
 
    Private to kernels/ and its tests. Thread: one at a time.  */
 #ifndef WM_OPENCL_H
@@ -9,10 +10,11 @@
 
 typedef struct wm_opencl_t wm_opencl_t;
 
-/* Opens a device (wm_opencl_device_open) for a network, lent. memory: bytes of the device that it
-   may use for a job; 0: a part of what the device has. NULL with *error.  */
-wm_opencl_t *wm_opencl_new (const wm_net_t *net, const wm_spec_t *spec, int number, uint64_t memory,
-                            wm_error_t *error);
+/* Opens a device (wm_opencl_device_open) for a network, lent. is_half: the values of the last
+   convolution and the weights that meet them are rounded to half. memory: bytes of the device that
+   it may use for a job; 0: a part of what the device has. NULL with *error.  */
+wm_opencl_t *wm_opencl_new (const wm_net_t *net, const wm_spec_t *spec, int number, bool is_half,
+                            uint64_t memory, wm_error_t *error);
 void wm_opencl_destroy (wm_opencl_t **self_p);
 
 /* As wm_device_score. WM_EHOST: the device failed, and every later call fails alike.  */

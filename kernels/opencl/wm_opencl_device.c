@@ -171,7 +171,7 @@ static void shorten (const char *log, char *line, size_t bytes)
 }
 
 /* What C has of its headers, by the compiler's own numbers.  */
-static void program_head (bool has_double, char head[HEAD_BYTES])
+static void program_head (bool has_double, bool is_half, char head[HEAD_BYTES])
 {
 #define ACTS(ACT)                                                                                  \
     ACT (NONE)                                                                                     \
@@ -191,21 +191,22 @@ static void program_head (bool has_double, char head[HEAD_BYTES])
 #define ACT_TEXT(name) "#define WM_ACT_" #name " %d\n"
 #define ACT_VALUE(name) , WM_ACT_##name
     snprintf (head, HEAD_BYTES,
-              "%s\n"
+              "%s%s\n"
               "#pragma OPENCL FP_CONTRACT OFF\n"
               "typedef int wm_act_t;\n" ACTS (ACT_TEXT),
+              is_half ? "#define WM_HALF\n" : "",
               has_double ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"
                          : "#define WM_NO_DOUBLE" ACTS (ACT_VALUE));
 }
 
-static wm_fault_t build (wm_opencl_device_t *self, wm_error_t *error)
+static wm_fault_t build (wm_opencl_device_t *self, bool is_half, wm_error_t *error)
 {
     const wm_opencl_api_t *api = &self->api;
     char head[HEAD_BYTES];
     const bool has_double = self->info.has_double;
     const char *text[] = { head, has_double ? wm_opencl_text_act : "", wm_opencl_text_kernels };
     wm_cl_int code;
-    program_head (has_double, head);
+    program_head (has_double, is_half, head);
     self->program = api->program_new (self->context, 3, text, NULL, &code);
     if (self->program)
         code = api->program_build (self->program, 1, &self->info.id, "-cl-std=CL1.2", NULL, NULL);
@@ -236,7 +237,8 @@ static wm_fault_t build (wm_opencl_device_t *self, wm_error_t *error)
                 : WM_OK;
 }
 
-wm_fault_t wm_opencl_device_open (wm_opencl_device_t *self, int number, wm_error_t *error)
+wm_fault_t wm_opencl_device_open (wm_opencl_device_t *self, int number, bool is_half,
+                                  wm_error_t *error)
 {
     wm_cl_int code = 0;
     *self = (wm_opencl_device_t){ 0 };
@@ -248,7 +250,7 @@ wm_fault_t wm_opencl_device_open (wm_opencl_device_t *self, int number, wm_error
         self->queue = self->api.queue_new (self->context, self->info.id, 0, &code);
     fault = code ? wm_fault (error, WM_EHOST, "the OpenCL device %.90s cannot be opened: %s (%d)",
                              self->info.name, name_of (code), code)
-                 : build (self, error);
+                 : build (self, is_half, error);
     if (fault)
         wm_opencl_device_close (self);
     return fault;

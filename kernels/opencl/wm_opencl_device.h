@@ -51,9 +51,10 @@ typedef struct {
 } wm_opencl_device_t;
 
 /* Opens device `number` of the list, or -1: the first that is no CPU and lacks nothing, else the
-   first that is no CPU, else the first; and builds the program. WM_EHOST: no such device, it lacks
-   what strict fp32 needs, or its driver fails.  */
-wm_fault_t wm_opencl_device_open (wm_opencl_device_t *self, int number, wm_error_t *error);
+   first that is no CPU, else the first; and builds the program, is_half: with WM_HALF. WM_EHOST: no
+   such device, it lacks what strict fp32 needs, or its driver fails.  */
+wm_fault_t wm_opencl_device_open (wm_opencl_device_t *self, int number, bool is_half,
+                                  wm_error_t *error);
 void wm_opencl_device_close (wm_opencl_device_t *self);
 
 /* Returns `bytes` of the device, at least 1; NULL: it has none, which is no error yet.  */

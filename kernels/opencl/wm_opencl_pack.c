@@ -4,6 +4,7 @@
 #include "kernels/opencl/wm_opencl_private.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static wm_fault_t no_room (const wm_opencl_t *self, const char *what, uint32_t i, wm_error_t *error)
 {
@@ -17,6 +18,57 @@ static wm_cl_object hold (wm_opencl_t *self, const float *value, size_t n)
     wm_cl_object buffer = wm_opencl_buffer (&self->device, n * sizeof *value);
     if (buffer)
         wm_opencl_write (&self->device, buffer, value, n * sizeof *value);
+    return buffer;
+}
+
+static uint32_t bits_of (float x)
+{
+    uint32_t bits;
+    memcpy (&bits, &x, sizeof bits);
+    return bits;
+}
+
+static float float_of (uint32_t bits)
+{
+    float x;
+    memcpy (&x, &bits, sizeof x);
+    return x;
+}
+
+/* IEEE 754 binary16, to nearest, ties to even. A subnormal one is a sum that rounds it: 0.5 has its
+   last bit where these have theirs.  */
+static uint16_t half_of (float x)
+{
+    const uint32_t sign = bits_of (x) >> 16 & 0x8000, size = bits_of (x) & 0x7fffffff;
+    if (size > 0x7f800000) /* NaN */
+        return (uint16_t) (sign | 0x7e00);
+    if (size >= bits_of (65520)) /* infinity is nearer than 65,504 */
+        return (uint16_t) (sign | 0x7c00);
+    if (size < bits_of (0x1p-14f))
+        return (uint16_t) (sign | (bits_of (float_of (size) + 0.5f) - bits_of (0.5f)));
+    return (uint16_t) (sign | ((size + 0xfff + (size >> 13 & 1) - (112u << 23)) >> 13));
+}
+
+static float value_of (uint16_t half)
+{
+    const uint32_t sign = (uint32_t) (half & 0x8000) << 16, size = half & 0x7fff;
+    return float_of (sign | bits_of (size < 0x400    ? (float) size * 0x1p-24f
+                                     : size < 0x7c00 ? float_of ((size << 13) + (112u << 23))
+                                                     : float_of (0x7f800000 | size << 13)));
+}
+
+/* As hold, of weights that are rounded to half: in `value`, too.  */
+static wm_cl_object hold_half (wm_opencl_t *self, float *value, size_t n)
+{
+    uint16_t *half = malloc (n * sizeof *half);
+    wm_cl_object buffer = half ? wm_opencl_buffer (&self->device, n * sizeof *half) : NULL;
+    for (size_t i = 0; half && i < n; i++) {
+        half[i] = half_of (value[i]);
+        value[i] = value_of (half[i]);
+    }
+    if (buffer)
+        wm_opencl_write (&self->device, buffer, half, n * sizeof *half);
+    free (half);
     return buffer;
 }
 
@@ -48,27 +100,41 @@ static wm_fault_t pack_conv (wm_opencl_t *self, uint32_t i, const float *constan
                : no_room (self, "convolution", i, error);
 }
 
-/* Step 4: what inactive positions give, and what a live one has not.  */
+/* The weights of a root, as the device has them. NULL: there is no memory.  */
+static float *hold_root (wm_opencl_t *self, uint32_t i, size_t n)
+{
+    float *weight = malloc (n * sizeof *weight);
+    if (!weight)
+        return NULL;
+    memcpy (weight, self->net.dense[i].weight, n * sizeof *weight);
+    self->dense[i].weight =
+        self->is_half ? hold_half (self, weight, n) : hold (self, weight, n);
+    return weight;
+}
+
+/* Step 4: what inactive positions give, and what a live one has not: of the weights as the device
+   has them, so that where a value is close to c the rounding of a weight to half cancels.  */
 static wm_fault_t pack_root (wm_opencl_t *self, uint32_t i, const float *c, const float *r,
                              wm_error_t *error)
 {
     const wm_dense_t *from = &self->net.dense[i];
     const uint32_t n = from->n_out, filters = self->net.conv[self->net.n_conv - 1].c_out,
                    positions = self->pos_rows * self->pos_cols;
-    float *inactive = calloc (n, sizeof *inactive),
+    float *weight = hold_root (self, i, (size_t) positions * filters * n),
+          *inactive = calloc (n, sizeof *inactive),
           *base = calloc ((size_t) positions * n, sizeof *base);
     double *all = calloc (2 * (size_t) n, sizeof *all), *here = all ? all + n : NULL;
     bool has_base = false;
     for (uint32_t o = 0; all && o < n; o++)
         all[o] = (double) from->bias[o];
-    for (uint32_t p = 0; all && base && p < positions; p++) {
+    for (uint32_t p = 0; all && base && weight && p < positions; p++) {
         for (uint32_t o = 0; o < n; o++)
             here[o] = 0;
         for (uint32_t f = 0; f < filters; f++)
             for (uint32_t o = 0; o < n; o++) {
-                const double w = (double) from->weight[((size_t) p * filters + f) * n + o];
-                all[o] += (double) c[f] * w;
-                here[o] += ((double) r[f] - (double) c[f]) * w;
+                const size_t k = ((size_t) p * filters + f) * n + o;
+                all[o] += (double) c[f] * (double) from->weight[k];
+                here[o] += ((double) r[f] - (double) c[f]) * (double) weight[k];
             }
         for (uint32_t o = 0; o < n; o++) {
             base[(size_t) p * n + o] = (float) here[o];
@@ -78,13 +144,12 @@ static wm_fault_t pack_root (wm_opencl_t *self, uint32_t i, const float *c, cons
     for (uint32_t o = 0; all && inactive && o < n; o++)
         inactive[o] = (float) all[o];
     wm_opencl_dense_t *dense = &self->dense[i];
-    const bool is_here = inactive && base && all;
+    const bool is_here = inactive && base && all && weight;
     if (is_here) {
-        dense->weight = hold (self, from->weight, (size_t) positions * filters * n);
         dense->bias = hold (self, inactive, n);
         dense->base = has_base ? hold (self, base, (size_t) positions * n) : NULL;
     }
-    free (inactive), free (base), free (all);
+    free (inactive), free (base), free (all), free (weight);
     return is_here && dense->weight && dense->bias && (dense->base || !has_base)
                ? WM_OK
                : no_room (self, "dense layer", i, error);

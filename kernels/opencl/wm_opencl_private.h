@@ -29,7 +29,7 @@ typedef struct {
 struct wm_opencl_t {
     wm_net_t net;
     wm_spec_t spec;
-    bool has_spec;
+    bool has_spec, is_half; /* is_half: WM_HALF of wm_opencl.cl */
     float zero;
     uint32_t n_output, floats; /* floats: of a hit's layers */
     uint32_t pos_rows, pos_cols;

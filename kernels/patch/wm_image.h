@@ -113,7 +113,8 @@ const float *wm_plane_image (const wm_plane_t *self, uint32_t image, uint32_t *n
                              uint32_t *n_col);
 
 /* Fills in where a hit's patch lies. true: it is rows row.. and columns col.. of an image; false:
-   it is no window of an image (own view: clamped at tick 0, or maxmean) and must be cut.  */
+   it is no window of an image (own view: clamped at tick 0, or maxmean; a patch of several
+   channels) and must be cut.  */
 bool wm_plane_place (const wm_plane_t *self, uint32_t hit, uint32_t *image, uint32_t *row,
                      uint32_t *col);
 

@@ -386,6 +386,6 @@ const float *wm_plane_image (const wm_plane_t *self, uint32_t image, uint32_t *n
 bool wm_plane_place (const wm_plane_t *self, uint32_t hit, uint32_t *image, uint32_t *row,
                      uint32_t *col)
 {
-    return find_window (self, hit, image, row, col) &&
+    return self->spec.n_channel <= 1 && find_window (self, hit, image, row, col) &&
            !(self->own && self->spec.downscale == WM_MAXMEAN);
 }

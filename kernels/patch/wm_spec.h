@@ -94,11 +94,15 @@ size_t wm_spec_print_page (const wm_spec_t *self, const char *preset, char *text
    `given`. As wm_spec_print, of 8,192 bytes or more.  */
 size_t wm_spec_explain (const wm_spec_t *self, uint32_t given, char *text, size_t bytes_max);
 
+static inline uint32_t wm_spec_channels (const wm_spec_t *self)
+{
+    return self->n_channel > 1 ? self->n_channel : 1;
+}
+
 /* Returns the values of a patch, of all its channels.  */
 static inline uint64_t wm_spec_values (const wm_spec_t *self)
 {
-    return (uint64_t) (self->n_channel > 1 ? self->n_channel : 1) * self->patch_wire *
-           self->patch_bin;
+    return (uint64_t) wm_spec_channels (self) * self->patch_wire * self->patch_bin;
 }
 
 /* Returns the zero level Z: the value of 0 ADC, of bad or missing wires and of everything

@@ -24,16 +24,12 @@ static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_erro
 {
     if (net->n_conv < 1)
         return wm_fault (error, WM_EBATCH, "the sparse engine needs a convolution in front");
-    if (spec && spec->n_channel > 1)
+    if (spec && (spec->patch_wire != net->height || spec->patch_bin != net->width ||
+                 wm_spec_channels (spec) != net->channel))
         return wm_fault (error, WM_EBATCH,
-                         "the sparse engine takes planes of one channel, not %u; use --engine "
-                         "openvino",
-                         spec->n_channel);
-    if (spec &&
-        (spec->patch_wire != net->height || spec->patch_bin != net->width || net->channel != 1))
-        return wm_fault (error, WM_EBATCH,
-                         "the specification's patch is %u x %u, the model's %u x %u x %u",
-                         spec->patch_wire, spec->patch_bin, net->height, net->width, net->channel);
+                         "the specification's patch is %u x %u x %u, the model's %u x %u x %u",
+                         spec->patch_wire, spec->patch_bin, wm_spec_channels (spec), net->height,
+                         net->width, net->channel);
     uint32_t rows = net->height, cols = net->width;
     for (uint32_t i = 0; i < net->n_conv; i++) {
         const wm_conv_t *conv = &net->conv[i];
@@ -251,7 +247,7 @@ static wm_fault_t score_image (wm_sparse_t *self, const wm_batch_t *batch, uint3
 static wm_fault_t score_rest (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
                               wm_error_t *error)
 {
-    const size_t each = (size_t) self->net.height * self->net.width;
+    const size_t each = (size_t) self->net.height * self->net.width * self->net.channel;
     wm_fault_t fault = WM_OK;
     for (uint32_t i = 0; i < batch->n_hit && !fault;) {
         uint32_t count = 0, image, row, col;

@@ -555,35 +555,38 @@ static const char *needs_gpu (const wm_models_t *self, const char **value)
     return !has_workers ? NULL : by_engine ? "engine" : by_device ? "device" : NULL;
 }
 
-/* A process of its own opens the driver: what the driver takes is gone with it, and one that hangs
-   is left to the workers.  */
+typedef struct {
+    const char *option, *value;
+} asked_t;
+
+static int ask_driver (const void *asked_)
+{
+    const asked_t *asked = asked_;
+    wm_error_t error = { 0 };
+    if (strncmp (asked->value, "opencl", 6) == 0) {
+        wm_opencl_info_t info[WM_OPENCL_DEVICES_MAX];
+        uint32_t n;
+        wm_opencl_list (info, &n, &error);
+    } else {
+        const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
+        if (driver.state != WM_DRIVER_GOOD)
+            wm_fault (&error, WM_EHOST, "%s", driver.why);
+    }
+    if (error.fault)
+        fprintf (stderr,
+                 "wiremill gateway: --%s %s cannot run here: %s; --device cpu without --engine "
+                 "computes on the CPU\n",
+                 asked->option, asked->value, error.text);
+    return error.fault ? WM_EXIT_ENGINE : WM_EXIT_OK;
+}
+
+/* A driver that crashes or hangs is left to the workers.  */
 bool wm_models_lacks_gpu (const wm_models_t *self)
 {
-    int status = 0;
-    const char *value, *option = needs_gpu (self, &value);
-    const pid_t pid = option ? fork () : -1;
-    if (pid == 0) {
-        wm_process_name ("wm-driver");
-        alarm (DRIVER_S);
-        wm_error_t error = { 0 };
-        if (strncmp (value, "opencl", 6) == 0) {
-            wm_opencl_info_t info[WM_OPENCL_DEVICES_MAX];
-            uint32_t n;
-            wm_opencl_list (info, &n, &error);
-        } else {
-            const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
-            if (driver.state != WM_DRIVER_GOOD)
-                wm_fault (&error, WM_EHOST, "%s", driver.why);
-        }
-        if (error.fault)
-            fprintf (stderr,
-                     "wiremill gateway: --%s %s cannot run here: %s; --device cpu without --engine "
-                     "computes on the CPU\n",
-                     option, value, error.text);
-        _exit (error.fault ? WM_EXIT_ENGINE : WM_EXIT_OK);
-    }
-    if (pid > 0)
-        TEMP_FAILURE_RETRY (waitpid (pid, &status, 0));
+    asked_t asked;
+    asked.option = needs_gpu (self, &asked.value);
+    const int status =
+        asked.option ? wm_process_apart ("wm-driver", DRIVER_S, ask_driver, &asked) : 0;
     return WIFEXITED (status) && WEXITSTATUS (status) == WM_EXIT_ENGINE;
 }
 

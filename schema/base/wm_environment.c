@@ -41,8 +41,18 @@ static const struct {
        that choose devices and places */
     { "NVIDIA_TF32_OVERRIDE", GOES }, { "CUBLAS*", GOES }, { "CUDNN_*", GOES },
     { "CUDA_FORCE_*", GOES }, { "CUDA_DISABLE_*", GOES }, { "NVRTC_*", GOES },
-    /* options that OpenCL's drivers add to those that we build our program with */
-    { "POCL_EXTRA_BUILD_FLAGS", GOES }, { "AMD_OCL_BUILD_OPTIONS*", GOES },
+    /* OpenCL's drivers: options that they add to those that we build our program with, switches of
+       their compilers, what a device claims to have; layers between its loader and us. Not which
+       devices there are, and where a cache lies. pocl, AMD, Intel, then Mesa with its drivers: */
+    { "POCL_DEVICES", STAYS }, { "POCL_CACHE_DIR", STAYS }, { "POCL_KERNEL_CACHE", STAYS },
+    { "POCL_MEMORY_LIMIT", STAYS }, { "POCL_AFFINITY", STAYS },
+    { "POCL_MAX_PTHREAD_COUNT", STAYS }, { "POCL_*", GOES }, { "AMD_OCL_*", GOES },
+    { "CL_CONFIG_*", GOES }, { "IGC_*", GOES }, { "NEOReadDebugKeys", GOES },
+    { "RUSTICL_ENABLE", STAYS }, { "RUSTICL_*", GOES }, { "CLOVER_*", GOES },
+    { "AMD_DEBUG", GOES }, { "R600_DEBUG", GOES }, { "ACO_DEBUG", GOES },
+    { "INTEL_DEBUG", GOES }, { "NIR_DEBUG", GOES }, { "PAN_MESA_DEBUG", GOES },
+    { "GALLIVM_*", GOES }, { "LP_PERF", GOES }, { "LP_NATIVE_VECTOR_WIDTH", GOES },
+    { "OPENCL_LAYERS", GOES },
     /* HDF5: locks on network file systems, filters of the site, and where files lie that a file
        names are the user's; another driver would read another thing */
     { "HDF5_USE_FILE_LOCKING", STAYS }, { "HDF5_PLUGIN_PATH", STAYS },

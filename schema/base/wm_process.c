@@ -163,6 +163,26 @@ pid_t wm_process_start (const wm_process_t *self)
     return pid;
 }
 
+int wm_process_apart (const char *name, unsigned seconds, int (*run) (const void *argument),
+                      const void *argument)
+{
+    const pid_t parent = getpid ();
+    fflush (stdout);
+    const pid_t pid = fork ();
+    int status = -1;
+    if (pid == 0) {
+        wm_process_name (name);
+        signal (SIGALRM, SIG_DFL);
+        alarm (seconds);
+        const int code = wm_process_follow (parent, SIGKILL) ? run (argument) : WM_EXIT_AGAIN;
+        fflush (stdout);
+        _exit (code);
+    }
+    if (pid > 0)
+        TEMP_FAILURE_RETRY (waitpid (pid, &status, 0));
+    return status;
+}
+
 int wm_process_thread (pthread_t *thread, void *(*run) (void *), void *argument)
 {
     sigset_t all, before;

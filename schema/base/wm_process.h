@@ -5,8 +5,9 @@
    child can be ended with all that it has started. It begins with default handling of every signal
    and none blocked, and with no descriptor but its three streams and those that are meant for it.
 
-   Not here: processes that go on with the code and the memory of their parent (wm_file_opener, the
-   reader of inputs, the import of a model), and the worker's engines (wm_scorer). Thread: any; the
+   Not here, but for wm_process_apart: processes that go on with the code and the memory of their
+   parent (wm_file_opener, the reader of inputs, the import of a model), and the worker's engines
+   (wm_scorer). Thread: any; the
    death signal is sent when the thread that started the child ends.  */
 #ifndef WM_PROCESS_H
 #define WM_PROCESS_H
@@ -35,6 +36,13 @@ typedef struct {
    becomes that program. Returns its process, or -1 and errno. A program that cannot be executed
    exits with 127, after a line on its standard error that explains why.  */
 pid_t wm_process_start (const wm_process_t *self);
+
+/* Calls `run` in a forked process of this name (wm_process_name), because what it calls, a driver,
+   may crash, hang, exit or keep memory: it is ended after so many seconds, and with this process.
+   run's result is its exit code. Returns its status, as waitpid's; -1 and errno: there is no
+   process.  */
+int wm_process_apart (const char *name, unsigned seconds, int (*run) (const void *argument),
+                      const void *argument);
 
 /* Names this process in /proc/PID/comm, by its row in the table of processes of tests/README.md (at
    most 15 bytes), and passes a failpoint of that name. Each process that is forked without becoming

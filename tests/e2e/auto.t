@@ -33,7 +33,7 @@ ok "--engine sparse has no GPU" by 'self-test is passed' sparse 'the GPU' named 
 wrong='does not take the GPU, the CPU scores: a canary died: output 0 of hit'
 WM_FAKE_CUDA=1 ok "a GPU that computes wrongly is not taken" by "$wrong" sparse '' wrong
 ok "... the CPU's scores are those without it" same_scores auto "$work/cpu" "$work/wrong"
-WM_CUDA_SO=$work/dies.so ok "one that kills its process is not" by 'does not take the GPU, the CPU scores: it died by signal' sparse '' dies
+WM_CUDA_SO=$work/dies.so ok "one that kills its process is not" by 'does not take the GPU by CUDA: it died by signal' sparse '' dies
 WM_CUDA_SO=$work/nothing.so ok "nor one without an engine" by 'does not take the GPU, the CPU scores: the cuda engine cannot be opened' sparse '' nothing
 driver=/proc/nowhere
 if ! ldconfig -p | grep -q libcuda.so.1; then

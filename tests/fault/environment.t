@@ -118,6 +118,8 @@ foreign ()
 ok "where another part of the process loaded OpenVINO before, the variable is named" foreign
 cuda () { ENGINE=cuda exits 1 keep env NVIDIA_TF32_OVERRIDE=1 "$work/calls" facts "$family" && says 'NVIDIA_TF32_OVERRIDE=1 is set'; }
 ok "and for CUDA in a process of others" cuda
+opencl () { ENGINE=opencl exits 1 keep env POCL_EXTRA_BUILD_FLAGS=-cl-none "$work/calls" facts "$family" && says 'POCL_EXTRA_BUILD_FLAGS=-cl-none is set'; }
+ok "... and for OpenCL" opencl
 
 # What the libraries could read, and what they did. Those that stay by the table, and why, are in ops/manual/reference/environment.md.
 stays='^(ORT_DISABLE_TELEMETRY|ALLOW_RELEASED_ONNX_OPSET_ONLY|OMP_NUM_THREADS|TBB_ENABLE_SANITIZERS|HWLOC_THISSYSTEM|HDF5_(USE_FILE_LOCKING|PLUGIN_PATH|PLUGIN_PRELOAD|EXTFILE_PREFIX|VDS_PREFIX))$'

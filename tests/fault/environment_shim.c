@@ -1,8 +1,8 @@
 /* environment_shim.c - writes down which variables the libraries below wiremill read (LD_PRELOAD).
 
    WM_SHIM_READ=FILE   a line "LIBRARY NAME" is added for each call of getenv or secure_getenv by
-                       OpenVINO, TBB, ONNX Runtime, HDF5 or czmq; the file must exist, and
-                       WM_CONFINE=0 let a reader of files write to it  */
+                       OpenVINO, TBB, ONNX Runtime, HDF5, czmq, pocl or OpenCL's loader; the file
+                       must exist, and WM_CONFINE=0 let a reader of files write to it  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static char *ask (const char *function, const char *name)
 static void note (const char *name, const void *caller)
 {
     static const char *const watched[] = { "libopenvino", "libtbb", "libonnxruntime", "libhdf5",
-                                           "libczmq" };
+                                           "libczmq",     "libpocl", "libOpenCL" };
     Dl_info in;
     char line[400];
     const char *path = ask ("getenv", "WM_SHIM_READ");

@@ -35,7 +35,38 @@ ok "... and with 1 GB of memory" env POCL_MEMORY_LIMIT=1 "$bin/wiremill" run --q
     --engine opencl --input "$made/opencl.h5" --output "$work/capped"
 ok "the same bytes" same_scores opencl "$work/cpu" "$work/capped"
 
+# What is rounded: measured on the campaign's hits, and refused where it is too far off.
+fast () { run "$1" --engine opencl --precision fast "${@:2}"; }
+ok "fast, in half" fast half
+ok "... as its log has it" logs half "opencl: .*the first dense layers are in half"
+ok "... under a signature of its own" says 'engine opencl/[-A-Za-z0-9]+/fp16/v1, '
+ok "... measured" says "precision fast: largest error [0-9.e-]+ on [0-9]+ of the campaign's hits"
+ok "... and verified" "$bin/wiremill" verify "$work/half"
+exact () { fast strict --max-error 1e-9 && logs strict 'engine sparse/fma/fp32/v1, ' && says 'not precise enough: ' &&
+    run cpu-strict --engine sparse --precision fast --max-error 1e-9 && same_scores opencl "$work/cpu-strict" "$work/strict"; }
+ok "half is refused where it is too far off: the bits of the CPU" exact
+
+# The environment: every name that the loader and pocl have, or ask for, is one that the table of schema/base/wm_environment.c
+# removes, or chooses devices and places.
 POCL_EXTRA_BUILD_FLAGS=-cl-none ok "options of the environment reach no driver" run options --engine opencl
+chooses='POCL_(DEVICES|CACHE_DIR|KERNEL_CACHE|MEMORY_LIMIT|AFFINITY|MAX_PTHREAD_COUNT)|OCL_ICD_[A-Z_]+|OPENCL_VENDOR_PATH'
+uncovered () { "$proof/environment" | grep -E '^(POCL|OCL|OPENCL|CL)_' | grep -vxE "$chooses" >"$work/uncovered"; cat "$work/uncovered"; [ ! -s "$work/uncovered" ]; }
+in_files ()
+{
+    local library
+    for library in $(ldconfig -p | sed -n 's/.* \([^ ]*lib\(pocl\|OpenCL\)[.]so[.][0-9]*\)$/\1/p'); do strings -a "$library"; done |
+        grep -xE '(POCL|OCL|OPENCL)_[A-Z0-9_]+' | sort -u >"$work/names"
+    [ "$(wc -l <"$work/names")" -gt 20 ] && uncovered <"$work/names"
+}
+if has strings; then ok "each variable in the libraries is known" in_files; else skip "no strings (binutils)"; fi
+reads ()
+{
+    : >"$work/read"
+    WM_CONFINE=0 LD_PRELOAD=$proof/environment_shim.so WM_SHIM_READ=$work/read run watched --engine opencl &&
+        cut -d' ' -f2 "$work/read" | sort -u >"$work/names" &&
+        grep -qx POCL_DEVICES "$work/names" && grep -qx OCL_ICD_VENDORS "$work/names" && uncovered <"$work/names"
+}
+[ -n "$SAN" ] || ok "... and each that they ask for" reads
 
 # Beside a worker on the CPU. Both are there before anything is handed out; two batches at a time are in a worker's hands.
 sessions () { [ "$(cat "$work"/by-*.log | grep -c 'session with')" = 2 ]; }
@@ -143,12 +174,31 @@ silent () { exits 1 grep -rq -e 'GPU' -e opencl "$work/never$beside/log"; }
 ok "... and has nothing to tell of it" silent
 ok "auto takes no GPU that lacks something" says_gpu gpu,nofma lacking
 ok "... and names it" logs lacking "does not take the GPU, the CPU scores: OpenCL's .* lacks a fused multiply-add in float32"
+crash='it died by signal [0-9]+ .Illegal instruction.'
+ok "auto takes no GPU whose driver crashes" says_gpu gpu,crash crash
+ok "... and names it" logs crash "does not take the GPU by OpenCL, the CPU scores: $crash"
+ok "the same bytes" same_scores opencl "$work/cpu" "$work/crash"
+# A driver of CUDA that crashes is not in the way.
+mkdir "$work/driver" && fake_driver "$work/driver" && echo '__attribute__ ((constructor)) static void die (void) { __builtin_trap (); }' |
+    cc -shared -fPIC -x c - -o "$work/dies.so" || bail "cc"
+second_gpu () { WM_CUDA_SO=$work/dies.so WM_FAKE_DRIVER=12040,1,0 LD_LIBRARY_PATH=$work/driver says_gpu "$@"; }
+ok "auto takes a GPU of OpenCL where CUDA crashes" second_gpu gpu behind
+ok "... in two lines" logs behind "does not take the GPU by CUDA: $crash"
+ok "... of which this is the second" says 'takes the GPU by OpenCL: sparse/fma/fp32/v1'
+ok "the CPU scores where both crash" second_gpu gpu,crash neither
+ok "... and both are named" logs neither "does not take the GPU by CUDA: $crash"
+ok "... OpenCL, too" says "does not take the GPU by OpenCL, the CPU scores: $crash"
+ok "the same bytes" same_scores opencl "$work/cpu" "$work/neither"
 nothing () { drop "$work/never"; WM_DEV=$work/none says_gpu gpu never && silent; }
 ok "auto looks for none where the kernel shows none" nothing
 doctor () { keep "$bin/wiremill" doctor "$work"; says "$1"; } # patterns of a line
 ok "doctor: a CPU" doctor '^ok +opencl +0: .*, a CPU, .* GiB \(Portable Computing Language .*\); --engine opencl takes it, auto does not$'
 WM_OPENCL_SAYS=gpu ok "doctor: a GPU" doctor '^ok +opencl +0: .*, a GPU, .*; --engine opencl and auto try it$'
 WM_OPENCL_SAYS=nofma ok "doctor: a device that lacks something" doctor '; --engine opencl does not take it: it lacks a fused multiply-add in float32$'
+doctor_lives () { doctor "^warn +opencl +a driver ended the process that asked it by signal $1: find out which, by moving its .icd file" && says '^ok +cpu '; }
+WM_OPENCL_SAYS=crash ok "doctor: a driver that crashes" doctor_lives '4 .Illegal instruction.'
+WM_FAILPOINT=wm-driver:1 ok "doctor: the process that asks is killed" doctor_lives '9 .Killed.'
+ok "... which asked NVIDIA's driver, too" says '^warn +gpu +a driver ended the process that asked it by signal 9 .Killed.: install'
 OCL_ICD_VENDORS=$work/none/ ok "doctor: none" doctor '^ok +opencl +none: OpenCL has no platform here'
 
 # What does not go together, and a misspelled device.

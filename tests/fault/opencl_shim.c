@@ -9,7 +9,7 @@
      WM_OPENCL_SAYS=WORDS   what the device claims: gpu (it is one), small (64 kB of memory), nofma,
                             nodenormals, nodouble; first (it is the first device alone that
                             lacks something); late (a buffer of more than 4 MB has no memory
-                            when it is first written)
+                            when it is first written); crash (whoever asks it dies)
 
    Without Khronos's headers (make deps-opencl) it is empty.  */
 #if __has_include (<CL/cl_icd.h>)
@@ -50,6 +50,8 @@ static cl_int device_info (cl_device_id id, cl_device_info what, size_t bytes, v
 {
     static cl_device_id first;
     const cl_int code = real.clGetDeviceInfo (id, what, bytes, to, n);
+    if (says ("crash"))
+        __builtin_trap ();
     if (code || !to)
         return code;
     first = first ? first : id;

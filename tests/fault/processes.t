@@ -11,7 +11,7 @@ rows=$(sed -n '/^## Every process/,/^## The/ s/^| `\(.*\) |$/`\1/p' tests/README
 
 # ---- what makes a process, in the sources ----
 # A function that only hands on what it is given is a name here; its callers are in the table.
-makes='\b(fork|vfork|clone3?|posix_spawnp?|popen|system|daemon|wm_process_start|wm_spawn|wm_spawn_reader|wm_child_start|wm_respawn_new|wm_respawn_once) \('
+makes='\b(fork|vfork|clone3?|posix_spawnp?|popen|system|daemon|wm_process_start|wm_process_apart|wm_spawn|wm_spawn_reader|wm_child_start|wm_respawn_new|wm_respawn_once) \('
 hands_on='schema/base/wm_process.c|ops/process/wm_spawn.c|ops/process/wm_child.c|producer/serving/wm_respawn.c'
 made_in () # "FILE n" for each file that makes processes; definitions begin in the first column
 {

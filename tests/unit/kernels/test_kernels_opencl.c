@@ -40,13 +40,19 @@ static void need_device (void)
     skip ();
 }
 
-static wm_opencl_t *engine_of (const wm_net_t *net, const wm_spec_t *spec)
+static wm_opencl_t *engine_with (const wm_net_t *net, const wm_spec_t *spec, bool is_half,
+                                 uint64_t memory)
 {
     wm_error_t error = { 0 };
-    wm_opencl_t *engine = wm_opencl_new (net, spec, -1, 0, &error);
+    wm_opencl_t *engine = wm_opencl_new (net, spec, -1, is_half, memory, &error);
     if (!engine)
         fail_msg ("%s", error.text);
     return engine;
+}
+
+static wm_opencl_t *engine_of (const wm_net_t *net, const wm_spec_t *spec)
+{
+    return engine_with (net, spec, false, 0);
 }
 
 /* Two for each convolution and each layer on the last one, one for any other and for softmax: of
@@ -126,6 +132,43 @@ static void batches_keep_the_contract (void **state)
     }
 }
 
+/* In half: scores are close to the contract, but have other bits; which hits share a region and a
+   batch changes none.  */
+static void half_is_close (void **state)
+{
+    (void) state;
+    need_device ();
+    uint32_t rounded = 0;
+    for (uint32_t s = 0; s < SHAPES; s += 3) {
+        wm_net_t net = net_new (&shapes[s]);
+        const wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
+        wm_batch_t plane = plane_new (&spec, 30, 75, 20, TRACKS);
+        const uint32_t n = n_output_of (&net);
+        float patch[1200], want[9], got[20 * 9], again[20 * 9];
+        wm_opencl_t *engine = engine_with (&net, &spec, true, 0),
+                    *small = engine_with (&net, &spec, true, 200000);
+        assert_int_equal (wm_opencl_score (engine, &plane, got, NULL, NULL), WM_OK);
+        assert_int_equal (wm_opencl_score (small, &plane, again, NULL, NULL), WM_OK);
+        assert_true (wm_opencl_stats (small).regions > wm_opencl_stats (engine).regions);
+        assert_memory_equal (got, again, 20 * n * sizeof *got);
+        for (uint32_t i = 0; i < 20; i++) {
+            wm_image_patch_reference (&spec, &plane, i, patch);
+            strict_scores (&net, wm_spec_zero (&spec), patch, want);
+            for (uint32_t o = 0; o < n; o++) {
+                const float *is = &got[i * n + o];
+                if (!(wm_device_off ((double) *is, (double) want[o]) < 1e-2))
+                    fail_msg ("shape %u, hit %u, output %u: %g, in fp32 %g", s, i, o, (double) *is,
+                              (double) want[o]);
+                rounded += memcmp (is, &want[o], sizeof *is) != 0;
+            }
+        }
+        wm_opencl_destroy (&engine), wm_opencl_destroy (&small);
+        plane_free (&plane);
+        net_free (&net);
+    }
+    assert_true (rounded > 100);
+}
+
 static int begin (void **state)
 {
     (void) state;
@@ -149,6 +192,7 @@ int main (void)
         cmocka_unit_test (numbers_are_khronos),
         cmocka_unit_test (kernels_are_counted),
         cmocka_unit_test (batches_keep_the_contract),
+        cmocka_unit_test (half_is_close),
     };
     return cmocka_run_group_tests (tests, begin, end);
 }

@@ -33,11 +33,12 @@ static void score_by_opencl (const void *is_small, const wm_net_t *net, const wm
 {
     wm_error_t error = { 0 };
     _Atomic uint64_t progress = 0;
-    uint64_t bytes = 2 * sizeof (float); /* of a pixel */
+    uint64_t bytes = (net->channel + 1) * sizeof (float); /* of a pixel */
     for (uint32_t i = 0; i < net->n_conv; i++)
         bytes += (net->conv[i].c_out + 1) * sizeof (float);
     wm_opencl_t *engine =
-        wm_opencl_new (net, spec, -1, is_small ? 2 * bytes * net->height * net->width : 0, &error);
+        wm_opencl_new (net, spec, -1, false, is_small ? 2 * bytes * net->height * net->width : 0,
+                       &error);
     if (!engine || wm_opencl_score (engine, batch, scores, &progress, &error))
         fail_msg ("%s", error.text);
     assert_int_equal (progress, batch->n_hit);
@@ -52,7 +53,7 @@ static void score_by_contract (const void *none, const wm_net_t *net, const wm_s
 {
     (void) none;
     const float zero = wm_spec_zero (spec);
-    const size_t each = (size_t) net->height * net->width;
+    const size_t each = (size_t) net->height * net->width * net->channel;
     float *patch = calloc (each, sizeof *patch);
     for (uint32_t i = 0; i < batch->n_hit; i++) {
         wm_image_patch_reference (spec, batch, i, patch);
@@ -61,25 +62,39 @@ static void score_by_contract (const void *none, const wm_net_t *net, const wm_s
     free (patch);
 }
 
-/* Every shape of net, on planes of each kind, compared with `want` (shape, fill, hit, output).  */
+static void hold_shape (const char *name, score_fn score, const void *engine, uint32_t s,
+                        uint32_t n_channel, fill_t fill)
+{
+    shape_t shape = shapes[s];
+    shape.channel = n_channel;
+    seed = 100 + s;
+    wm_net_t net = net_new (&shape);
+    wm_spec_t spec = spec_of (&shape, WM_FULL_VIEW, WM_MEAN);
+    const uint32_t n_hit = fill == EMPTY ? 1 : HITS;
+    wm_batch_t batch = plane_new (&spec, 30, 75, n_hit * n_channel, fill);
+    if (n_channel > 1) { /* its planes are parts of this one, so many hits are one */
+        spec.n_channel = n_channel, spec.channels_last = 1;
+        batch.kind = WM_BATCH_STACK, batch.n_hit = n_hit, batch.n_cell = n_channel;
+    }
+    float want[HITS * 9], got[HITS * 9];
+    score_by_contract (NULL, &net, &spec, &batch, want);
+    score (engine, &net, &spec, &batch, got);
+    for (uint32_t i = 0; i < n_hit * n_output_of (&net); i++)
+        if (memcmp (&want[i], &got[i], sizeof *want))
+            fail_msg ("%s, shape %u, %u channels, fill %d, score %u: %a, the contract has %a", name,
+                      s, n_channel, (int) fill, i, (double) got[i], (double) want[i]);
+    plane_free (&batch);
+    net_free (&net);
+}
+
+/* Every shape of net, on planes of each kind, some with patches of several channels.  */
 static void hold_to_contract (const char *name, score_fn score, const void *engine)
 {
     for (uint32_t s = 0; s < SHAPES; s++)
         for (fill_t fill = EMPTY; fill <= NOISE; fill++) {
-            seed = 100 + s;
-            wm_net_t net = net_new (&shapes[s]);
-            const wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
-            wm_batch_t batch = plane_new (&spec, 30, 75, fill == EMPTY ? 1 : HITS, fill);
-            float want[HITS * 9], got[HITS * 9];
-            const uint32_t n = batch.n_hit * n_output_of (&net);
-            score_by_contract (NULL, &net, &spec, &batch, want);
-            score (engine, &net, &spec, &batch, got);
-            for (uint32_t i = 0; i < n; i++)
-                if (memcmp (&want[i], &got[i], sizeof *want))
-                    fail_msg ("%s, shape %u, fill %d, score %u: %a, the contract has %a", name, s,
-                              (int) fill, i, (double) got[i], (double) want[i]);
-            plane_free (&batch);
-            net_free (&net);
+            hold_shape (name, score, engine, s, 1, fill);
+            if (s % 3 == 0)
+                hold_shape (name, score, engine, s, 2 + s % 2, fill);
         }
 }
 
