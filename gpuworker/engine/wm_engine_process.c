@@ -307,7 +307,7 @@ static int score_many (engine_t *self, unsigned n, wm_slot_t *const *slot)
     int code = WM_EXIT_OK;
     for (unsigned k = 0; k < n; k++) {
         const unsigned i = (unsigned) (slot[k] - self->slots.control->slot);
-        wm_slots_part (&self->slots, i, &batch[k]);
+        begin_slot (self, slot[k], &batch[k]);
         batch_p[k] = &batch[k];
         status[k] = wm_slots_status (&self->slots, i) + slot[k]->first;
         scores[k] = wm_slots_scores (&self->slots, i) +
@@ -330,7 +330,7 @@ static int score_many (engine_t *self, unsigned n, wm_slot_t *const *slot)
         const wm_fault_t bad = check (self, slot[k], &batch[k], &slot[k]->error);
         if (bad)
             return fail (self, WM_EXIT_FAILURE, &slot[k]->error);
-        atomic_store (&slot[k]->state, WM_SLOT_DONE);
+        end_slot (slot[k]);
     }
     return code;
 }
