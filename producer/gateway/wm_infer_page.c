@@ -23,15 +23,16 @@ static void put_string (wm_buffer_t *to, const char *text, size_t bytes)
     json_decref (string);
 }
 
-/* JSON has no NaN: null, which clients in Python make NaN again; an infinity is what overflows. A
-   "-0" would be read as an integer, without its sign.  */
+/* JSON has no NaN: null, which clients in Python make NaN again; nor an infinity: Triton's word, as
+   its clients refuse a number that overflows. A "-0" would be read as an integer, without its
+   sign.  */
 static void put_real (wm_buffer_t *to, double value, int digits)
 {
     char text[40];
     if (isnan (value))
         put_text (to, "null");
     else if (isinf (value))
-        put_text (to, value < 0 ? "-1e999" : "1e999");
+        put_text (to, value < 0 ? "-Infinity" : "Infinity");
     else if (value == 0 && signbit (value))
         put_text (to, "-0.0");
     else {

@@ -246,7 +246,7 @@ static bool put_number (uint8_t *to, wm_type_t type, const number_t *number, con
 }
 
 /* Reads a value that is a word. JSON has no NaN and no infinities: they come as what the gateway
-   writes for them (null, 1e999) or as Python's json and Triton's clients do.  */
+   writes for them, or as Python's json and Triton's clients do.  */
 static const char *take_word (const wm_json_reader_t *self, wm_type_t type)
 {
     static const struct {

@@ -228,7 +228,7 @@ def infinite(_, address):
     assert page[0] == 400 and b"give an array of FP32 values" in page[2], page   # 1e39 is no infinity
     page = call(address, "POST", "/v2/models/mask/infer", '{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32",'
                 '"data":[5,1e999,-1e999,Infinity]},{"name":"mask","shape":[1,4],"datatype":"BOOL","data":[true,false,true,false]}]}')
-    assert page[0] == 200 and b'"data":[5,1e999,-1e999,1e999]' in page[2], page
+    assert page[0] == 200 and b'"data":[5,Infinity,-Infinity,Infinity]' in page[2], page
     for kind in HALVES:
         error = infer_json(address, "mask", [("x", kind, x), given[1]], code=400)
         assert error == f"receiving {kind} data via JSON is not supported: send input 'x' as a binary tensor ('binary_data_size')", error

@@ -131,6 +131,19 @@ def infer_test():
         fails(lambda: check_add(model, "FP32", [16], True, False, version), f"version {version} is not found")
 
 
+def infinite():
+    """Infinities and NaN, as bytes and as JSON, which has no words for them; -0."""
+    a = np.array([[np.inf, -np.inf, -0.0, 0.1] * 4, [np.nan] + [1] * 15], "f4")
+    b = np.array([[1, 2, -0.0, 0.2] * 4, [1] * 16], "f4")
+    for of, client, how in clients():
+        inputs = [tensor(of, "INPUT0", a, **how), tensor(of, "INPUT1", b, **how)]
+        outputs = [of.InferRequestedOutput(name, **how) for name in ("OUTPUT0", "OUTPUT1")]
+        result = client.infer("add_FP32", inputs, outputs=outputs)
+        for name, want in (("OUTPUT0", a + b), ("OUTPUT1", a - b)):
+            got = result.as_numpy(name)
+            assert got[0].tobytes() == want[0].tobytes() and np.isnan(got[1]).all(), (how, name, got)
+
+
 def infer_variable():
     for length in (1, 16, 5):
         check_add("variable", "FP32", [length], True)

@@ -14,7 +14,7 @@ until_true 60 address || bail "no gateway"
 grpc=$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$log")
 is_ready () { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/health/ready")" = 200 ]; }
 ok "every model is ready" until_true 300 is_ready
-for one in infer_test infer_variable infer_zero infer_reshape http_test aio_test image_client full_queue refused; do
+for one in infer_test infinite infer_variable infer_zero infer_reshape http_test aio_test image_client full_queue refused; do
     ok "$one" timeout 400 $python tests/e2e/tritonqa.py $one "$work" "$grpc" "$http"
 done
 ok "SIGTERM ends it" drained

@@ -491,7 +491,7 @@ static void test_http_encode (void **state)
         &tensor, true,
         "{\"model_name\":\"m\",\"model_version\":\"1\",\"id\":\"i\\\"\",\"parameters\":{"
         "\"wiremill_held\":1},\"outputs\":[{\"name\":\"y\",\"datatype\":\"FP32\",\"shape\":[5],"
-        "\"data\":[0.100000001,-1.00000002e+30,null,-1e999,-0.0]}]}",
+        "\"data\":[0.100000001,-1.00000002e+30,null,-Infinity,-0.0]}]}",
         SIZE_MAX);
     tensor = (wm_kserve_tensor_t){ "y", WM_TYPE_INT16, 1, { 2 }, (const uint8_t *) number, 4 };
     encodes (
