@@ -2,6 +2,7 @@
 
    Each asks for the status first, to print what it changes; with --dry-run it does only that.  */
 #include "ops/ask/wm_ask.h"
+#include "ops/ask/wm_show.h"
 #include "ops/process/wm_command.h"
 #include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
@@ -92,6 +93,7 @@ typedef struct {
 static bool show_workers (const control_t *self, const json_t *status)
 {
     const json_t *list = json_object_get (status, "workers"), *one;
+    char rows[64];
     size_t i;
     int n = 0;
     json_array_foreach (list, i, one)
@@ -99,9 +101,9 @@ static bool show_workers (const control_t *self, const json_t *status)
         const char *label = wm_ask_text (one, "label");
         if (*self->text && strcmp (label, self->text) != 0)
             continue;
-        fprintf (self->effect, "%s %s (%s, %lld batches in hand)\n",
+        fprintf (self->effect, "%s %s (%s, %s in hand)\n",
                  self->dry_run ? "would drain" : "draining", label, wm_ask_text (one, "state"),
-                 (long long) wm_ask_int (one, "running"));
+                 wm_show_rows (wm_ask_int (one, "running"), "batches", rows));
         n++;
     }
     const int64_t total = wm_ask_int (status, "workers_total");

@@ -23,7 +23,9 @@ const char *wm_show_count (int64_t n, char text[32])
 const char *wm_show_rows (int64_t n, const char *rows, char text[64])
 {
     char number[32];
-    const int length = (int) strlen (rows) - (n != 1 ? 0 : strcmp (rows, "patches") ? 1 : 2);
+    const size_t all = strlen (rows);
+    const bool is_es = all > 4 && strcmp (rows + all - 4, "ches") == 0; /* patches, batches */
+    const int length = (int) all - (n != 1 ? 0 : is_es ? 2 : 1);
     snprintf (text, 64, "%s %.*s", wm_show_count (n, number), length < 24 ? length : 24, rows);
     return text;
 }

@@ -114,7 +114,7 @@ static wm_live_filter_row_t *take_rows (const json_t *list, size_t *n)
 /* What the list does not have.  */
 static void put_rest (FILE *out, const json_t *list)
 {
-    char n[32];
+    char n[64];
     const int64_t rows = wm_ask_int (list, "held_total") -
                          (int64_t) json_array_size (json_object_get (list, "held")),
                   files = wm_ask_int (list, "held_files_left_out");
@@ -122,7 +122,8 @@ static void put_rest (FILE *out, const json_t *list)
         wm_page_put (out, "p", "Not in the list: %s %s.", wm_show_count (rows, n),
                      wm_live_held_rows (rows));
     if (files > 0)
-        wm_page_put (out, "p", "Not in the list: the hits of %s files.", wm_show_count (files, n));
+        wm_page_put (out, "p", "Not in the list: the hits of %s.",
+                     wm_show_rows (files, "files", n));
 }
 
 static void put_list (FILE *out, const json_t *list, double age_s, const char *base,

@@ -96,7 +96,7 @@ static wm_live_filter_row_t *take_rows (const json_t *files, size_t *n)
 static void put_about (FILE *out, const json_t *list, const json_t *files)
 {
     size_t i, n_true = 0, n_unread = 0;
-    char all[32], rows[64];
+    char all[64], rows[64];
     int64_t hits = 0;
     const json_t *file;
     const char *why = "it cannot be read";
@@ -110,8 +110,8 @@ static void put_about (FILE *out, const json_t *list, const json_t *files)
     }
     const size_t n = json_array_size (files) - n_unread;
     fputs ("<div id=\"state\" class=\"state\"><strong>", out);
-    wm_page_print (out, "%s of %zu of %s outputs", wm_show_rows (hits, wm_ask_rows (list), rows), n,
-                   wm_show_count (wm_ask_int (list, "inputs.written"), all));
+    wm_page_print (out, "%s of %zu of %s", wm_show_rows (hits, wm_ask_rows (list), rows), n,
+                   wm_show_rows (wm_ask_int (list, "inputs.written"), "outputs", all));
     fputs ("</strong></div>\n", out);
     if (n_true)
         wm_page_put (out, "p",

@@ -450,7 +450,7 @@ static void put_workers (wm_screen_t *canvas, wm_top_view_t *view, const json_t 
 
 static void put_counts (wm_screen_t *canvas, const json_t *s)
 {
-    char a[32], b[48], bar[64];
+    char a[32], b[48], bar[64], rows[64];
     const double share = wm_account_share (s);
     const int width = canvas->columns - 40 > 50 ? 50 : canvas->columns - 40;
     wm_canvas_put (canvas, WM_BOLD, "%-9s%7s ", "progress", done_of (s, a));
@@ -462,8 +462,8 @@ static void put_counts (wm_screen_t *canvas, const json_t *s)
                    wm_show_count (wm_ask_int (s, "hits.done"), a), wm_account_all (s, b));
     wm_canvas_put (canvas, wm_ask_int (s, "hits.held") ? WM_BAD : WM_PLAIN, "%s held",
                    wm_show_count (wm_ask_int (s, "hits.held"), a));
-    wm_canvas_put (canvas, WM_PLAIN, "; %s events done",
-                   wm_show_count (wm_ask_int (s, "events.done"), a));
+    wm_canvas_put (canvas, WM_PLAIN, "; %s done",
+                   wm_show_rows (wm_ask_int (s, "events.done"), "events", rows));
     wm_canvas_next (canvas);
     if (wm_ask_serves_clients (s))
         wm_canvas_put (canvas, WM_PLAIN, "clients  %lld connected",
@@ -901,7 +901,7 @@ static void draw_worker (wm_screen_t *canvas, wm_top_view_t *view,
                          const wm_top_campaign_t *campaign)
 {
     int n, chosen;
-    char text[160], number[64], per_s[32];
+    char text[160], number[64], batches[64], per_s[32];
     const json_t *s = campaign->status;
     sorted_t *sorted = sort_workers (view, s, &n, &chosen);
     const json_t *worker = n ? sorted[chosen].row : NULL, *value;
@@ -921,14 +921,15 @@ static void draw_worker (wm_screen_t *canvas, wm_top_view_t *view,
         if (*wm_ask_text (worker, "why"))
             put_value (canvas, "why", wm_ask_text (worker, "why"));
         put_value (canvas, "engine", wm_ask_text (worker, "signature"));
-        snprintf (text, sizeof text, "%lld batches in hand, room for %lld more",
-                  (long long) wm_ask_int (worker, "running"),
+        snprintf (text, sizeof text, "%s in hand, room for %lld more",
+                  wm_show_rows (wm_ask_int (worker, "running"), "batches", number),
                   (long long) wm_ask_int (worker, "credit"));
         put_value (canvas, "executes", text);
         snprintf (text, sizeof text, "%s %s", short_of (worker, "hits_s", number),
                   wm_ask_rows_s (s, 30, per_s));
         put_value (canvas, "rate", text);
-        snprintf (text, sizeof text, "%lld batches, %s", (long long) wm_ask_int (worker, "batches"),
+        snprintf (text, sizeof text, "%s, %s",
+                  wm_show_rows (wm_ask_int (worker, "batches"), "batches", batches),
                   wm_show_rows (wm_ask_int (worker, "hits"), wm_ask_rows (s), number));
         put_value (canvas, "has scored", text);
         if (json_is_number (json_object_get (worker, "cpu_s")))

@@ -137,7 +137,7 @@ end
 
 "$bin/wiremill" run --quiet --model "$made/model-${small}1.wmm" --spec "$work/labels.yaml" --input "$work/empty.h5" --output "$work/none" >"$work/run" 2>&1
 serve "$work/none"
-nothing () { get /worst && says '>0 hits of 1 of 1 outputs<' && says 'No row has these words'; }
+nothing () { get /worst && says '>0 hits of 1 of 1 output<' && says 'No row has these words'; }
 ok "an output without hits" until_true 60 nothing
 end
 broker "$work/new"

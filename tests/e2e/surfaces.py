@@ -121,7 +121,7 @@ def status():
 def top(s):
     text = wiremill("top", "--once", OUTPUT)
     take("top", text, r"^progress +(-|[\d.]+%) ", "percent text")
-    take("top", text, r"^hits +([\d,]+) scored of (?:at least |about )?([\d,]+), ([\d,]+) held; ([\d,]+) events done",
+    take("top", text, r"^hits +([\d,]+) scored of (?:at least |about )?([\d,]+), ([\d,]+) held; ([\d,]+) events? done",
          "scored", "hits in all or more", "held", "events done")
     take("top", text, r"^files +([\d,]+) of ([\d,]+) written, ([\d,]+) open, ([\d,]+) held", "inputs written", "inputs",
          "inputs open", "inputs held")

@@ -112,7 +112,7 @@ until ^hits/s.*[▁▂▃▄▅▆▇█]
 key s
 until sorted by rate
 key \r
-until ^  has scored +\d+ batches, [\d,]+ hits
+until ^  has scored +\d+ batch(es)?, [\d,]+ hits
 key \x1b
 until ^progress +100.0% \[#+\]
 key \x1bOB

@@ -57,6 +57,7 @@ static void test_rows (void **state)
     (void) state;
     assert_string_equal (wm_show_rows (1, "hits", text), "1 hit");
     assert_string_equal (wm_show_rows (1, "patches", text), "1 patch");
+    assert_string_equal (wm_show_rows (1, "batches", text), "1 batch");
     assert_string_equal (wm_show_rows (0, "space points", text), "0 space points");
     assert_string_equal (wm_show_rows (2345, "windows", text), "2,345 windows");
 }
