@@ -143,7 +143,7 @@ check: tested deps-farm deps-root
 proof-again: export FORGET := 1
 proof-again: proof ## make proof with all its parts, whatever is green
 proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants deps-opencl deps-torch all $(NEEDED) deps-farm \
-    deps-root
+    deps-root-old
 proof: ## every promise tried at length (hours; JOBS=n); goes on where it was stopped; ends with a table
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
@@ -228,6 +228,13 @@ deps-opencl:
 deps-root: $(VENV)/.made
 	-@[ $(VENV)/.root -nt tests/requirements-root.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-root.txt)"; \
 	    $(VENV)/bin/python -m pip -q install -r tests/requirements-root.txt && touch $(VENV)/.root; }
+# Earlier versions of it, each in a Python of its own, that read those files: build/venv-root-4.3, ...
+EARLIER := $(patsubst tests/requirements-%.txt,build/venv-%,$(wildcard tests/requirements-root-*.txt))
+.PHONY: deps-root-old
+deps-root-old: deps-root
+	-@$(foreach v,$(EARLIER),[ $v/.made -nt $(v:build/venv-%=tests/requirements-%.txt) ] || { \
+	    echo "  PIP   $(v:build/venv-%=tests/requirements-%.txt)"; rm -rf $v; python3 -m venv $v && $v/bin/python -m pip \
+	    -q install -r $(v:build/venv-%=tests/requirements-%.txt) && touch $v/.made; };)
 # PyTorch for Debian's Python, 1 GB: tests/e2e/pluginpython.t without it tries engines in Python only.
 .PHONY: deps-torch
 deps-torch:

@@ -37,7 +37,7 @@ Requires-Dist: h5py; extra == "plot"
 Requires-Dist: matplotlib; extra == "plot"
 Provides-Extra: root
 Requires-Dist: h5py; extra == "root"
-Requires-Dist: uproot; extra == "root"
+Requires-Dist: uproot >=4.3; extra == "root"
 Provides-Extra: openvino
 Requires-Dist: openvino =={openvino}; extra == "openvino"
 Provides-Extra: onnxruntime

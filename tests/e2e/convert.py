@@ -3,6 +3,8 @@
 usage: convert.py events EVENTS.h5 DIR      planes, hits and map of the events, in DIR
        convert.py small DIR                 Magnify files and trees whose values are known
        convert.py values DIR                whether what was made of them has these values
+       convert.py of_root DIR               the same of what was made of magnify.root
+       convert.py equal A.h5 B.h5           whether two files hold the same
        convert.py bad DIR                   files that are refused
 """
 import csv
@@ -153,6 +155,30 @@ def values(of):
                  {"event_id": [[4, 0, e] for e in HITS["event"]], "hit_id": np.arange(4)[:, None], "tpc": np.full((4, 1), 1),
                   "plane": HITS["plane"][:, None], "wire": HITS["w"][:, None], "time": HITS["peak"][:, None]})
             assert f["event_table/event_id"][:].tolist() == [[4, 0, 7], [4, 0, 8]]
+
+
+def of_root(of):
+    from magnify import HITS as n_hit, PLANES, TICKS, value
+    wanted = {(0, k): np.array([[value(first + row, tick) for tick in range(TICKS)] for row in range(n)], np.float32)
+              for k, (_, first, n) in enumerate(PLANES)}
+    for tag in "gauss", "wiener", "threshold", "raw":
+        planes, columns = planes_of(f"{of}/root-{tag}.h5")
+        same(planes, wanted)
+        same({key: columns[f"/hit_table/{key}"] for key in ("event_id", "key", "plane", "wire", "time")},
+             {"event_id": [[27, 4, 409]] * n_hit, "key": 10**10 + np.arange(n_hit), "time": np.arange(n_hit) + 0.25,
+              "plane": np.repeat([0, 1, 2], [12, 12, 16]), "wire": np.concatenate([np.arange(12), np.arange(12), np.arange(16)])})
+    with h5py.File(f"{of}/root-tuple.h5") as f:
+        same({name: f[f"hit_table/{name}"][:].ravel() for name in ("wire", "time")}, {"wire": np.arange(n_hit), "time": np.arange(n_hit) + 0.25})
+
+
+def equal(*paths):
+    def held(path):
+        found = {}
+        with h5py.File(path) as f:
+            f.visititems(lambda name, item: found.update({name: item[:]}) if isinstance(item, h5py.Dataset) else None)
+        return found
+
+    same(*map(held, paths))
 
 
 def bad(to):

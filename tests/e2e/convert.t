@@ -39,6 +39,36 @@ for name in a:numl ntuple:ntuple; do
 done
 ok "their values are those of the ROOT files" "$python" tests/e2e/convert.py values "$root"
 
+# A file that ROOT itself wrote (tests/e2e/magnify.py).
+cp tests/e2e/magnify.root "$root"
+for tag in gauss wiener threshold raw; do
+    ok "a file of ROOT, $tag" small --planes magnify.root --tag $tag --hits magnify.root:hits --column time=peak --column hit_id=key \
+        --output root-$tag.h5
+done
+ok "an RNTuple of ROOT" small --hits magnify.root:rhits --output root-tuple.h5
+ok "their values are those that ROOT was given" "$python" tests/e2e/convert.py of_root "$root"
+
+# Earlier versions of uproot give the same (make deps-root-old).
+older () # Python
+{
+    (python=$1 && small --planes two.root --tag gauss --hits two.root:a --column run=1 --column subrun=2 --column time=peak --output old-two.h5 &&
+        small --planes anodes.root --tag 'decon{tpc}' --output old-anodes.h5 &&
+        small --planes magnify.root --tag gauss --hits magnify.root:hits --column time=peak --column hit_id=key --output old-root.h5) &&
+        small --planes two.root --tag gauss --hits two.root:a --column run=1 --column subrun=2 --column time=peak --output new-two.h5 &&
+        for pair in old-two:new-two old-anodes:anodes old-root:root-gauss; do
+            "$python" tests/e2e/convert.py equal "$root/${pair%:*}.h5" "$root/${pair#*:}.h5" || return 1
+        done && rm "$root"/old-*.h5 "$root/new-two.h5"
+}
+later () { (python=$1 && exits 5 small --hits magnify.root:rhits --output never.h5 && says 'rhits is an RNTuple of a later form than this uproot reads: pip install -U uproot'); }
+lacks_lz4 () { (python=$1 && exits 1 small --planes magnify.root --tag wiener --output never.h5 && says "hu_wiener: install the 'lz4' .* with: pip install"); }
+for old in build/venv-root-*/bin/python; do
+    [ -x "$old" ] || continue
+    version=$("$old" -c 'import uproot; print(uproot.__version__)') && old=$PWD/$old
+    ok "uproot $version gives the same" older "$old"
+    ok "... does not read an RNTuple of ROOT" later "$old"
+    ok "... and names what LZ4 needs" lacks_lz4 "$old"
+done
+
 "$python" tests/e2e/convert.py bad "$root" || bail "no bad files"
 refuses () # name, code, pattern, options
 {

@@ -57,6 +57,8 @@ def _kept(path: str, name: str, function: Any) -> Any:
         return function()
     except (KeyboardInterrupt, MemoryError):
         raise
+    except ImportError as why:   # of what a compression needs
+        raise ModuleNotFoundError(f"{path}: {name}: {' '.join(str(why).split())}", name=why.name) from None
     except Exception as why:
         raise ValueError(f"{path}: {name} cannot be read: {type(why).__name__}: {_first(why)}") from None
 
@@ -182,6 +184,8 @@ def read_hits(where: str, columns: Mapping[str, Union[str, int]]) -> dict[str, N
             raise ValueError(f"{path} has " + ("no TTree or RNTuple" if not trees else f"several trees: {_listed(trees)}; choose one: {path}:TREE"
                                                if name is None else f"no tree named {name}; its trees are: {_listed(trees)}"))
         tree = file[name]
+        if not hasattr(tree, "keys"):
+            raise ValueError(f"{path}: {name} is an RNTuple of a later form than this uproot reads: pip install -U uproot")
         chosen = dict(_chosen(tree, columns))
         for key in ("event", "time") + (("plane", "wire") if "channel" not in chosen else ()):
             if key not in chosen:
