@@ -1,8 +1,10 @@
 /* test_broker_bounds.c - wm_core: each deadline and each size, on the bound and one beside it; what
    an operator's questions become; what is logged.  */
+#include "broker/core/wm_rate.h"
 #include "tests/unit/core_harness.h"
 
 #include <limits.h>
+#include <math.h>
 
 /* ---- deadlines ------------------------------------------------------------------------------- */
 
@@ -522,6 +524,41 @@ static void test_kicked_twice (void **state)
     harness_end (t);
 }
 
+/* ---- rates ----------------------------------------------------------------------------------- */
+
+/* So much a second of the last ten, this one included; within the first ten of what there were. A
+   pause of ten seconds begins anew, one of nine does not.  */
+static void test_rates (void **state)
+{
+    (void) state;
+    wm_rate_t rate = { .start_ms = 100000, .second = 100 };
+    wm_rate_add (&rate, 100400, 6);
+    assert_true (wm_rate_per_s (&rate, 100500) == 6); /* less than a second counts as one */
+    wm_rate_add (&rate, 102000, 4);
+    assert_true (wm_rate_per_s (&rate, 104000) == 10. / 4);
+    for (int64_t s = 103; s < 120; s++)
+        wm_rate_add (&rate, 1000 * s, 3);
+    assert_true (wm_rate_per_s (&rate, 119000) == 3);
+    assert_true (wm_rate_per_s (&rate, 122000) == 21. / 10); /* of seconds 113 to 119 */
+    assert_true (wm_rate_per_s (&rate, 128999) == 3. / 10);
+    assert_true (wm_rate_per_s (&rate, 129000) == 0);
+    wm_rate_add (&rate, 128000, 5); /* nine seconds later */
+    assert_true (wm_rate_per_s (&rate, 128000) == 8. / 10);
+    wm_rate_add (&rate, 138000, 7); /* ten */
+    assert_true (wm_rate_per_s (&rate, 138000) == 7);
+}
+
+/* Older results count less: by a tenth with each that follows.  */
+static void test_speeds (void **state)
+{
+    (void) state;
+    wm_speed_t speed = { 0 };
+    wm_speed_add (&speed, 100, 10);
+    assert_true (wm_speed_ms (&speed, 3) == 30);
+    wm_speed_add (&speed, 10, 10); /* (0.9 100 + 10) ms of 0.9 10 + 10 hits */
+    assert_true (fabs (wm_speed_ms (&speed, 19) - 100) < 1e-9);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -538,6 +575,8 @@ int main (void)
         cmocka_unit_test (test_inputs),
         cmocka_unit_test (test_controls),
         cmocka_unit_test (test_kicked_twice),
+        cmocka_unit_test (test_rates),
+        cmocka_unit_test (test_speeds),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("broker_bounds", tests, NULL, NULL);
