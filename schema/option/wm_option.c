@@ -840,6 +840,8 @@ int wm_program_run (const wm_program_t *program, int argc, char **argv)
     const int flushed = fflush (stdout);
     if (!flushed && !ferror (stdout))
         return code;
+    if (!errno) /* an earlier flush failed: why it does, if it is closed */
+        (void) !write (STDOUT_FILENO, "", 0);
     fprintf (stderr, "%s: stdout cannot be written%s%s; what was printed there is incomplete\n",
              program->name, errno ? ": " : "", errno ? strerror (errno) : "");
     return code == WM_EXIT_OK || code == WM_EXIT_HELD ? WM_EXIT_FAILURE : code;
