@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -78,7 +79,19 @@ static void put_gpu (FILE *out, const json_t *worker, const char *class, const c
                     json_is_number (value) ? text : "&#8211;");
 }
 
-static void put_worker (FILE *out, const json_t *worker)
+static bool has_gpu (const json_t *workers)
+{
+    size_t i;
+    const json_t *one;
+    json_array_foreach (workers, i, one)
+    {
+        if (json_is_object (json_object_get (one, "gpu")))
+            return true;
+    }
+    return false;
+}
+
+static void put_worker (FILE *out, const json_t *worker, bool with_gpu)
 {
     char device[160], text[32];
     const char *state = wm_ask_text (worker, "state"), *why = wm_ask_text (worker, "why");
@@ -91,9 +104,11 @@ static void put_worker (FILE *out, const json_t *worker)
     wm_page_print (out, "%s", device);
     fputs ("</td>", out);
     wm_live_number (out, "", rate, wm_show_short (rate, text));
-    put_gpu (out, worker, "", "temperature_c", "&nbsp;&deg;C");
-    put_gpu (out, worker, " more", "load", "&nbsp;%");
-    put_gpu (out, worker, " more", "power_w", "&nbsp;W");
+    if (with_gpu) {
+        put_gpu (out, worker, "", "temperature_c", "&nbsp;&deg;C");
+        put_gpu (out, worker, " more", "load", "&nbsp;%");
+        put_gpu (out, worker, " more", "power_w", "&nbsp;W");
+    }
     wm_live_number (out, " more", runs, wm_show_short (runs, text));
     wm_live_number (out, " more", batches, wm_show_short (batches, text));
     wm_live_number (out, " more", hits, wm_show_short (hits, text));
@@ -101,6 +116,66 @@ static void put_worker (FILE *out, const json_t *worker)
     wm_page_put (out, *why || *wm_live_class (state) == 'b' ? "span class=\"bad-text\"" : "span",
                  "%s%s%s", state, *why ? ": " : "", why);
     fputs ("</td></tr>\n", out);
+}
+
+/* The workers of one machine, which their labels name: HOST:PID.  */
+typedef struct {
+    const char *name;
+    size_t length;
+    uint32_t n, n_busy;
+    double hits_s, batches, hits;
+} host_t;
+
+/* Adds up the workers by host; the caller's, NULL: no memory.  */
+static host_t *take_hosts (const json_t *workers, size_t *n)
+{
+    size_t i, k;
+    const json_t *one;
+    host_t *host = calloc (json_array_size (workers) + 1, sizeof *host);
+    *n = 0;
+    json_array_foreach (workers, i, one)
+    {
+        const char *label = wm_ask_text (one, "label"), *colon = strrchr (label, ':');
+        const size_t length = colon ? (size_t) (colon - label) : strlen (label);
+        if (!host)
+            break;
+        for (k = 0; k < *n && (host[k].length != length || strncmp (host[k].name, label, length));)
+            k++;
+        *n += k == *n;
+        host[k].name = label;
+        host[k].length = length;
+        host[k].n++;
+        host[k].n_busy += strcmp (wm_ask_text (one, "state"), "busy") == 0;
+        host[k].hits_s += wm_ask_real (one, "hits_s");
+        host[k].batches += wm_ask_real (one, "batches");
+        host[k].hits += wm_ask_real (one, "hits");
+    }
+    return host;
+}
+
+/* Nothing where each worker is on a host of its own.  */
+static void put_hosts (FILE *out, const json_t *workers)
+{
+    size_t n;
+    char text[32];
+    host_t *host = take_hosts (workers, &n);
+    wm_live_begin (out, "hosts", "Hosts", n < json_array_size (workers));
+    wm_live_table (out, "hosts", "short", "Host|#Workers|-#Busy|#Hits/s|-#Batches|#Hits",
+                   "the workers above, added up");
+    for (size_t k = 0; k < n && n < json_array_size (workers); k++) {
+        fputs ("<tr><th scope=\"row\">", out);
+        wm_page_print (out, "%.*s", (int) host[k].length, host[k].name);
+        fputs ("</th>", out);
+        wm_live_number (out, "", host[k].n, wm_show_count (host[k].n, text));
+        wm_live_number (out, " more", host[k].n_busy, wm_show_count (host[k].n_busy, text));
+        wm_live_number (out, "", host[k].hits_s, wm_show_short (host[k].hits_s, text));
+        wm_live_number (out, " more", host[k].batches, wm_show_short (host[k].batches, text));
+        wm_live_number (out, "", host[k].hits, wm_show_short (host[k].hits, text));
+        fputs ("</tr>\n", out);
+    }
+    wm_live_table_end (out);
+    wm_live_end (out);
+    free (host);
 }
 
 void wm_live_workers (FILE *out, const json_t *s)
@@ -122,17 +197,21 @@ void wm_live_workers (FILE *out, const json_t *s)
         else
             snprintf (caption, sizeof caption, "%s worker%s", wm_show_count (total, n),
                       total == 1 ? "" : "s");
+        const bool with_gpu = has_gpu (list);
         wm_live_table (
             out, "workers", "sortable",
-            "Worker|GPU, engine|#Hits/s|#Temp.|-#Load|-#Power|-#Runs|-#Batches|-#Hits|State",
+            with_gpu
+                ? "Worker|GPU, engine|#Hits/s|#Temp.|-#Load|-#Power|-#Runs|-#Batches|-#Hits|State"
+                : "Worker|Engine|#Hits/s|-#Runs|-#Batches|-#Hits|State",
             caption);
         json_array_foreach (list, i, one)
         {
-            put_worker (out, one);
+            put_worker (out, one, with_gpu);
         }
         wm_live_table_end (out);
     }
     wm_live_end (out);
+    put_hosts (out, list);
 }
 
 static void put_held_row (FILE *out, const json_t *held)

@@ -124,6 +124,7 @@ run WM_KILLER_SLOW_MS=300 "$bin/wiremill" work "$out" --engine openvino --idle-t
 run "$bin/wiremill" resume "$out" >/dev/null
 until document.querySelector('#state strong').textContent == 'running'
 until document.querySelectorAll('table.sortable tbody tr').length == 2
+true (() => { const v = (row, k) => Number(row.cells[k].dataset.v), rows = [...document.querySelectorAll('table.sortable tbody tr')], host = document.querySelector('.hosts-box tbody tr'); return v(host, 1) === 2 && v(host, 5) === rows.reduce((sum, row) => sum + v(row, 5), 0); })()
 until document.querySelector('progress').value > 0.05
 until document.querySelectorAll('#minutes rect[fill="#0b5fb4"]').length
 true document.querySelector('#minutes [text-anchor=end] text').textContent == '0'
