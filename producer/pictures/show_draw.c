@@ -259,6 +259,9 @@ static wm_fault_t patch_add (views_t *self, wm_error_t *error)
         view->height = PATCH_HEIGHT;
         view->x = (wm_svg_axis_t){ wire, wire + spec->patch_wire, false, "wire" };
         view->y = (wm_svg_axis_t){ bin, bin + spec->patch_bin, false, "drift bin" };
+        view->has_mark = true;
+        view->mark_x = at.wire + 0.5;
+        view->mark_y = bin + (double) (spec->patch_bin / 2) + 0.5;
         fault = wm_view_patch (view, patch + (size_t) c * spec->patch_wire * spec->patch_bin,
                                spec->patch_wire, spec->patch_bin, error);
         snprintf (view->title, sizeof view->title,
@@ -270,6 +273,17 @@ static wm_fault_t patch_add (views_t *self, wm_error_t *error)
     }
     free (patch);
     return fault;
+}
+
+/* Outlines what the network saw of a hit.  */
+static void outline_patch (const wm_show_t *show, const wm_hit_t *hit, wm_plane_view_t *view)
+{
+    const wm_spec_t *spec = &show->spec;
+    const double window = spec->drift_window, wire = hit->wire - (double) (spec->patch_wire / 2),
+                 bin = floor ((double) hit->time / window) - (double) (spec->patch_bin / 2);
+    view->has_box = true;
+    view->box_x = (wm_svg_axis_t){ .from = wire, .to = wire + spec->patch_wire };
+    view->box_y = (wm_svg_axis_t){ .from = bin * window, .to = (bin + spec->patch_bin) * window };
 }
 
 /* All views of a plane.  */
@@ -293,7 +307,10 @@ static wm_fault_t views_make (views_t *self, wm_error_t *error)
         const double around[4] = { fmax (0, hit->wire - wires), hit->wire + wires,
                                    fmax (0, floor ((double) hit->time - ticks)),
                                    floor ((double) hit->time + ticks) };
+        const uint32_t first = self->n;
         fault = views_of_range (self, around, error);
+        for (uint32_t i = first; i < self->n; i++)
+            outline_patch (show, hit, &self->view[i]);
     }
     return fault || !has_hit || plane->channel ? fault : patch_add (self, error);
 }

@@ -257,6 +257,20 @@ static uint32_t scale_ticks (const wm_plane_view_t *self, const wm_svg_t *plot,
 
 /* ---- SVG ------------------------------------------------------------------------------------- */
 
+/* The outline, as far as it lies in the frame.  */
+static void draw_box (const wm_svg_t *plot, const wm_plane_view_t *self)
+{
+    const double left = wm_svg_x (plot, fmax (self->box_x.from, self->x.from)),
+                 right = wm_svg_x (plot, fmin (self->box_x.to, self->x.to)),
+                 top = wm_svg_y (plot, fmin (self->box_y.to, self->y.to)),
+                 bottom = wm_svg_y (plot, fmax (self->box_y.from, self->y.from));
+    if (self->has_box && right > left && bottom > top)
+        fprintf (plot->out,
+                 "<rect class=\"patch\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+                 "fill=\"none\" stroke=\"#222\" stroke-dasharray=\"5 3\"/>\n",
+                 left, top, right - left, bottom - top);
+}
+
 static void draw_mark (wm_svg_t *plot, const wm_plane_view_t *self)
 {
     if (self->has_mark)
@@ -371,6 +385,7 @@ wm_fault_t wm_view_svg (const wm_plane_view_t *self, FILE *out, double at_y, wm_
         if (self->class[k].n && !self->is_painted)
             wm_svg_dots (&plot, self->class[k].x, self->class[k].y, self->class[k].n,
                          radius_of (self), self->class[k].colour);
+    draw_box (&plot, self);
     draw_mark (&plot, self);
     draw_scales (&plot, self);
     draw_legend (&plot, self);

@@ -39,6 +39,8 @@ typedef struct {
     uint32_t n_scale;                           /* bands of, from 0 to 1; 0: none is */
     bool has_mark;                              /* a ring */
     double mark_x, mark_y;
+    bool has_box; /* an outline */
+    wm_svg_axis_t box_x, box_y;
 } wm_plane_view_t;
 
 /* Frees what is in it. Idempotent.  */

@@ -59,6 +59,7 @@ class Plot:
             value = float(element.findall(SVG + "g[@class='cm']/" + SVG + "text")[len(self.cm)].text.removesuffix(" cm"))
             self.cm.append((x0, y0, value) if x0 == x1 else (y0, x0, value))
         self.marks = [c for c in element.findall(SVG + "circle") if c.get("r") == "9"]
+        self.boxes = [[float(r.get(a)) for a in ("x", "y", "width", "height")] for r in element.findall(SVG + "rect[@class='patch']")]
 
 def plots(path):
     text = open(path, encoding="utf-8").read()
@@ -142,7 +143,19 @@ def worst(path, scores, events, patches, name):
     row = int(of_truth.argmin())
     found = plots(path)
     assert len(found) == 3 + 2 * path.endswith(".html"), [p.title for p in found]
-    assert all(len(p.marks) == 1 for p in found[:-1])
+    assert all(len(p.marks) == 1 for p in (found if path.endswith(".svg") else found[:-1]))
+    near = [p for p in found[:-1] if p.boxes]  # the outline of the patch: its ring is in the cell behind its middle
+    assert len(near) == 2 and all(len(p.boxes) == 1 for p in near), [p.boxes for p in found]
+    for p in near:
+        (x, y, w, height), (left, top, wide, high) = p.boxes[0], p.frame
+        assert left - 0.1 <= x and x + w <= left + wide + 0.1 and top - 0.1 <= y and y + height <= top + high + 0.1
+        n = np.load(patches).shape[1]
+        cx, cy = (float(p.marks[0].get(a)) for a in ("cx", "cy"))
+        if left + 0.1 < x and x + w < left + wide - 0.1:
+            assert abs((cx - x) / w - (n // 2 + 0.5) / n) < 0.01, (cx, x, w)
+        if top + 0.1 < y and y + height < top + high - 0.1:
+            assert n // 2 - 0.01 <= (y + height - cy) / height * n <= n // 2 + 1.01, (cy, y, height)
+        assert x < cx < x + w and y < cy < y + height
     assert found[-1].title == "The patch of hit %d as the network saw it" % t["hit_id"][row], found[-1].title
     patch = np.load(patches)[row].astype(float)
     wanted = (128 + 127 * patch / np.abs(patch).max()).astype(np.uint8)
