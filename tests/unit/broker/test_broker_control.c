@@ -444,7 +444,56 @@ static void test_two_of_many (void **state)
     harness_end (t);
 }
 
-/* An engine that dies of every hit answers with results; they are failures all the same.  */
+/* Workers that have scored nothing yet do not count as doing well, nor those that were sent away,
+   though they have scored something.  */
+static void test_who_does_well (void **state)
+{
+    (void) state;
+    works_t works = works_new ();
+    harness_t *t = works.t;
+    uint32_t bad[2];
+    for (uint8_t i = 0; i < 4; i++) { /* two of these stay good */
+        uint64_t c = 0;
+        const uint32_t w = worker (t, (uint8_t) (20 + i), 0);
+        assert_true (one (&works, w, &c, 0));
+        worker (t, (uint8_t) (30 + i), 0);
+        if (i < 2)
+            bad[i] = w;
+    }
+    fail_until_sent_away (&works, bad[0]);
+    assert_null (look (t).paused);
+    fail_until_sent_away (&works, bad[1]);
+    assert_non_null (look (t).paused);
+    harness_end (t);
+}
+
+/* What failed goes first to a worker whose last answer was a result, whatever it failed before; a
+   worker that has not scored yet gets it when no other batch is here or asked for.  */
+static void test_who_gets_what_failed (void **state)
+{
+    (void) state;
+    works_t works = works_new ();
+    harness_t *t = works.t;
+    uint64_t ca = 0, cb = 0;
+    const uint32_t a = worker (t, 2, 0), b = worker (t, 3, 0), c = worker (t, 4, 0);
+    fail_one (&works, b, &cb, a, &ca);
+    assert_true (one (&works, b, &cb, 0));
+    assert_true (one (&works, a, &ca, 1));
+    const uint32_t failed = works.n_event - 1;
+    submit (t, works.producer, works.input, works.n_event++, 1);
+    credit (t, c, 1);
+    assert_null (take (t, c, WM_MSG_TASK));
+    answer_needs (t, works.producer);
+    assert_int_equal (must (t, c, WM_MSG_TASK)->msg.key.ordinal, failed + 1);
+    submit (t, works.producer, works.input, works.n_event++, 1);
+    answer_needs (t, works.producer);
+    credit (t, b, ++cb);
+    assert_int_equal (must (t, b, WM_MSG_TASK)->msg.key.ordinal, failed);
+    harness_end (t);
+}
+
+/* An engine that dies of every hit answers with results; they are failures all the same, also where
+   it has no finite score of some.  */
 static void test_poison_is_a_failure (void **state)
 {
     (void) state;
@@ -458,6 +507,8 @@ static void test_poison_is_a_failure (void **state)
         wm_msg_t msg = must (t, w, WM_MSG_TASK)->msg;
         uint8_t payload[10 * (1 + 4 * N_OUTPUT)] = { 0 };
         memset (payload, WM_HIT_POISON, 10);
+        if (n % 2)
+            payload[n] = WM_HIT_NONFINITE;
         msg.type = WM_MSG_RESULT;
         say (t, w, &msg, payload, sizeof payload);
         durable (t);
@@ -612,6 +663,8 @@ int main (void)
         cmocka_unit_test (test_bad_worker),
         cmocka_unit_test (test_two_agree),
         cmocka_unit_test (test_two_of_many),
+        cmocka_unit_test (test_who_does_well),
+        cmocka_unit_test (test_who_gets_what_failed),
         cmocka_unit_test (test_half_is_well),
         cmocka_unit_test (test_poison_is_no_failure),
         cmocka_unit_test (test_poison_is_a_failure),
