@@ -14,7 +14,7 @@
 
 /* Each writes into `text` and returns it. */
 const char *wm_show_count (int64_t n, char text[32]);                  /* 96,540 */
-const char *wm_show_rows (int64_t n, const char *rows, char text[64]); /* 1 hit, 1 batch, 2,000 windows */
+const char *wm_show_rows (int64_t n, const char *rows, char text[64]); /* 1 batch, 2,000 hits */
 const char *wm_show_short (double n, char text[32]);                   /* 18.1k, 0.3 */
 const char *wm_show_bytes (double bytes, char text[32]);               /* 0.25 MB */
 const char *wm_show_time (double seconds, char text[32]); /* 12.3 s, 4 min 12 s, 3 h 4 min */

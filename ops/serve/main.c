@@ -71,8 +71,7 @@ static const wm_verb_t verb_serve = {
     "without names of files; while no broker answers only wiremill_up is there, as 0. "
     "/health/live and /health/ready answer 200, or 503 and why, without a password. Of several "
     "campaigns, or all in a folder, / is a list with finished ones, and each has these under "
-    "/c/NAME/; a campaign "
-    "that is made in the folder later is listed, too. It asks the broker as a "
+    "/c/NAME/; a campaign that is made in the folder later is listed, too. It asks the broker as a "
     "monitor, who only reads: in the campaign's folder by its join-monitor. It goes on when a "
     "broker ends and another starts. The password is sent unencrypted: from elsewhere use ssh -L "
     "9555:localhost:9555 and loopback, or a proxy with TLS. Ctrl-C or SIGTERM ends it.\n",
