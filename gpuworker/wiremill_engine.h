@@ -22,7 +22,8 @@
    the call that ended it are then halved until the bad one is found, and that one is held. Rows a
    call: as many as take about a quarter of a second.
 
-   It must not write to descriptors that it did not open; standard output goes to standard error.
+   It must not write to, or close, descriptors that it did not open; standard output goes to
+   standard error.
    It must leave alone: the working folder, signal handlers, the environment. wiremill puts the
    locale and the floating-point mode of the calling thread back after each call.
 

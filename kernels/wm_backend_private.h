@@ -45,6 +45,8 @@ typedef struct {
                        char isa[32], wm_error_t *error);
     /* As wm_device_madds; NULL: always 0.  */
     uint64_t (*madds) (void *engine, bool count);
+    /* As wm_device_is_worn; NULL: never.  */
+    bool (*is_worn) (const void *engine, wm_error_t *error);
     /* As wm_device_hands, of a CPU engine; NULL: 1. As wm_device_busy; NULL: not known.  */
     uint32_t (*hands) (const void *engine);
     wm_device_busy_t (*busy) (void *engine);
@@ -78,14 +80,5 @@ extern const wm_backend_t wm_backend_openvino, wm_backend_onnxruntime, wm_backen
 /* Returns the functions of an engine, opening its shared object if it has one. NULL with WM_EHOST
    and how to get it.  */
 const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *error);
-
-/* Returns the first of n values that has other bits in b, n: none. NaN are all the same.  */
-static inline size_t wm_bits_differ (const float *a, const float *b, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (memcmp (&a[i], &b[i], sizeof *a) != 0 && !(isnan (a[i]) && isnan (b[i])))
-            return i;
-    return n;
-}
 
 #endif

@@ -8,6 +8,7 @@
 #include "kernels/judge/wm_canary.h"
 #include "kernels/judge/wm_canary_cache.h"
 #include "kernels/judge/wm_prove.h"
+#include "kernels/model/wm_seed.h"
 #include "kernels/patch/wm_image.h"
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_jobs.h"
@@ -75,8 +76,9 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
     if (plugin && !wm_device_is_plugin (name)) {
         wm_fault (error, WM_EHOST,
                   "the campaign's engine is the plug-in %s %s: give its file on this machine, of "
-                  "SHA-256 %s, by --engine ./FILE.so; it comes over no network",
-                  plugin->name, plugin->version, plugin->sha256);
+                  "SHA-256 %s, by --engine %s; it comes over no network",
+                  plugin->name, plugin->version, plugin->sha256,
+                  strcmp (plugin->name, "torch") == 0 ? "torch" : "./FILE.so");
         return NULL;
     }
     if (wm_device_is_plugin (name) && !plugin) {
@@ -152,6 +154,8 @@ double wm_device_limit (const wm_model_t *model, const char *signature)
 {
     const wm_engine_t *engine = wm_device_engine_of_signature (signature);
     const bool family = wm_model_kind (model) == WM_MODEL_FAMILY, rounded = is_rounded (signature);
+    if (strncmp (signature, "plugin-same/", strlen ("plugin-same/")) == 0)
+        return 0; /* the same bits are promised */
     return family    ? rounded ? engine->family.rounded : engine->family.fp32
            : rounded ? engine->general.rounded
                      : engine->general.fp32;
@@ -501,6 +505,11 @@ uint32_t wm_device_fill (const wm_device_t *self)
     return self->backend->fill ? self->backend->fill (self->state) : 0;
 }
 
+bool wm_device_is_worn (const wm_device_t *self, wm_error_t *error)
+{
+    return self->backend->is_worn && self->backend->is_worn (self->state, error);
+}
+
 uint32_t wm_device_hands (const wm_device_t *self)
 {
     return self->engine->is_gpu ? 0 : self->backend->hands ? self->backend->hands (self->state) : 1;
@@ -674,8 +683,7 @@ static wm_fault_t score_patches (wm_device_t *self, const float *inputs, uint32_
 static wm_fault_t test_known (wm_device_t *self, const float *inputs, const float *want,
                               uint32_t count, float *scores, wm_error_t *error)
 {
-    const bool plugin = wm_model_plugin (self->model) != NULL; /* it promises the same bits */
-    const double limit = plugin ? 0 : wm_device_limit (self->model, self->signature),
+    const double limit = wm_device_limit (self->model, self->signature),
                  tolerance =
                      is_strict (self->signature) ? limit : fmax (0.05, 10 * self->max_error);
     const bool shared = self->fast && wm_model_kind (self->model) != WM_MODEL_FAMILY;
@@ -685,6 +693,16 @@ static wm_fault_t test_known (wm_device_t *self, const float *inputs, const floa
     wm_fault_t fault = score_patches (self, inputs, count, scores, error);
     if (fault)
         return fault;
+    if (wm_model_plugin (self->model)) { /* it promises the same bits */
+        where = wm_bits_differ (scores, want, n);
+        return where == n ? WM_OK
+                          : wm_fault (error, WM_EPEER,
+                                      "self-test of %s failed: known answer %zu, output %zu is "
+                                      "%.9g, and was %.9g where the campaign was begun: the "
+                                      "plug-in does not keep its promise of the same bits",
+                                      self->signature, where / n_output, where % n_output,
+                                      (double) scores[where], (double) want[where]);
+    }
     for (size_t i = 0; shared && i < n; i++) /* both are bounded by the .wmm */
         if (isfinite (want[i]))
             unit = fmax (unit, fabs ((double) want[i]));
@@ -744,11 +762,7 @@ static wm_fault_t test_grouping (wm_device_t *self, float *probe, float *scores,
                                  wm_error_t *error)
 {
     size_t n_value = wm_model_n_value (self->model), n_output = wm_model_n_output (self->model);
-    uint64_t seed = 1;
-    for (size_t i = 0; i < PROBES * n_value; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        probe[i] = (float) (seed >> 40) / (float) (1 << 23) - 1; /* [-1, 1) */
-    }
+    wm_seed_rows (1, PROBES, n_value, probe);
     wm_fault_t fault = score_patches (self, probe, PROBES, scores, error);
     if (!fault)
         fault = score_patches (self, probe, 1, again, error);

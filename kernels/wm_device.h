@@ -25,6 +25,8 @@
 #include "kernels/patch/wm_spec.h"
 #include "schema/wm_batch.h"
 
+#include <limits.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -65,14 +67,16 @@ const wm_engine_t *wm_device_engine_of_signature (const char *signature);
 bool wm_device_by_gpu (const char *engine, const char *signature);
 
 /* The names of all engines for option tables; a test compares them with the rows.  */
-#define WM_ENGINE_NAMES "auto|sparse|openvino|onnxruntime|cuda|cudnn|opencl|reference"
+#define WM_ENGINE_NAMES "auto|sparse|openvino|onnxruntime|cuda|cudnn|opencl|reference|torch"
 
-/* Whether --engine names a file, a plug-in (gpuworker/wiremill_engine.h), and no engine of ours.
- */
+/* Whether --engine names a plug-in (gpuworker/wiremill_engine.h): a file, or TorchScript's.  */
 static inline bool wm_device_is_plugin (const char *engine)
 {
-    return strpbrk (engine, "./") != NULL;
+    return strpbrk (engine, "./") || strcmp (engine, "torch") == 0;
 }
+
+/* Returns the plug-in's file, `engine` itself unless it is a name of the table (then in path).  */
+const char *wm_device_plugin_file (const char *engine, char path[PATH_MAX]);
 
 /* Writes them as a sentence for messages: "auto, sparse, ... and reference".  */
 void wm_device_engine_names (char names[160]);
@@ -242,6 +246,10 @@ wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t
 /* Returns the hits finished since the device was made; advances while wm_device_score runs.  */
 uint64_t wm_device_progress (const wm_device_t *self);
 
+/* Returns whether another process should score the next batch, because this one keeps memory of
+   those before; *error has the text. Only a plug-in that has a limit.  */
+bool wm_device_is_worn (const wm_device_t *self, wm_error_t *error);
+
 /* Makes calls by this thread, of devices that have a `progress`, count hits here instead.  */
 void wm_device_count_here (_Atomic uint64_t *progress);
 
@@ -251,8 +259,8 @@ void wm_device_count_here (_Atomic uint64_t *progress);
 uint64_t wm_device_madds (wm_device_t *self, bool count);
 
 /* Returns the allowed error of a score by the signature of the engine that made it, if no campaign
-   states one: the limits in its row of the table. What 16 bits do to a score depends on the model:
-   a campaign measures it (wm_trial.h).  */
+   states one: the limits in its row of the table; 0 of a plug-in that promises its bits. What 16
+   bits do to a score depends on the model: a campaign measures it (wm_trial.h).  */
 double wm_device_limit (const wm_model_t *model, const char *signature);
 
 /* Returns the error of a score: relative above 1, because not all scores are probabilities. 0 of
@@ -278,5 +286,14 @@ const char *wm_device_missing (uint32_t i, const char **precision);
    is one is not compared; an infinity equals itself. WM_EHOST with the largest difference if it
    fails.  */
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
+
+/* Returns the first of n values that has other bits in b, n: none. NaN are all the same.  */
+static inline size_t wm_bits_differ (const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp (&a[i], &b[i], sizeof *a) != 0 && !(isnan (a[i]) && isnan (b[i])))
+            return i;
+    return n;
+}
 
 #endif

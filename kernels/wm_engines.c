@@ -65,6 +65,12 @@ static const row_t rows[] = {
     { { .name = "opencl", .is_gpu = true, .rounds = true, ERRORS },
       .backend = &wm_backend_opencl },
     { { .name = "reference", ERRORS }, .backend = &wm_backend_reference },
+    { { .name = "torch",
+        .any_model = true,
+        .object = "wm_torch.so",
+        .variable = "WM_TORCH_SO",
+        ERRORS },
+      .backend = &wm_backend_plugin },
     { { .name = "plugin", .any_model = true, ERRORS }, .backend = &wm_backend_plugin },
 };
 #define LIBRARY "libwiremill.so"
@@ -74,12 +80,10 @@ static const wm_engine_t unknown = { .name = "", ERRORS };
 
 const wm_engine_t *wm_device_engine (const char *name)
 {
-    if (wm_device_is_plugin (name))
-        name = "plugin";
     for (size_t i = 0; i < ROWS; i++)
         if (strcmp (rows[i].engine.name, name) == 0)
             return &rows[i].engine;
-    return &unknown;
+    return wm_device_is_plugin (name) ? &rows[ROWS - 1].engine : &unknown;
 }
 
 wm_fault_t wm_device_heeds (const char *engine, const char *device, const char *precision,
@@ -164,6 +168,15 @@ static void locate (const wm_engine_t *engine, char path[PATH_MAX])
         snprintf (path, PATH_MAX, "%.4000s%s/%s", folder, in_library ? "" : "/../lib",
                   engine->object);
     }
+}
+
+const char *wm_device_plugin_file (const char *engine, char path[PATH_MAX])
+{
+    const wm_engine_t *row = wm_device_engine (engine);
+    if (!row->object)
+        return engine;
+    locate (row, path);
+    return path;
 }
 
 /* What to do about an engine that cannot be opened. A wheel of Python comes without a Makefile; the

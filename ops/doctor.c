@@ -357,6 +357,24 @@ static void check_engines (void)
                                : none);
 }
 
+/* What --engine torch would find. Another Python is no fault: nothing else needs it.  */
+static void check_torch (void)
+{
+    char where[PATH_MAX] = "";
+    FILE *said = popen ("exec \"${WIREMILL_PYTHON:-python3}\" -c 'import importlib.util as u; "
+                        "s = u.find_spec (\"torch\"); print (s.origin if s else \"\")' 2>/dev/null",
+                        "re");
+    if (said && !fgets (where, sizeof where, said))
+        *where = 0;
+    if (said)
+        pclose (said);
+    where[strcspn (where, "\n")] = 0;
+    report (GOOD, "torch", "%s%s", *where ? where : "none",
+            *where ? "; --engine torch scores TorchScript by it"
+                   : ": --engine torch needs pip install torch, apt-get install python3-torch, or "
+                     "WIREMILL_PYTHON=PYTHON that has it");
+}
+
 static void check_sockets (void)
 {
     if (zmq_has ("curve"))
@@ -459,6 +477,7 @@ static int doctor_main (const wm_args_t *args)
     check_libraries ();
     check_programs ();
     check_engines ();
+    check_torch ();
     check_sockets ();
     check_confinement ();
     check_environment ();

@@ -37,6 +37,7 @@ static const wm_option_t options[] = {
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32",
      .help = "precision of the engine"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
+     .path = WM_PATH_READ,
      .fallback = "auto", .help = "auto: sparse where the model is of its family, else openvino"},
     {.name = "seconds", .value = "S", .fallback = WM_DEFAULT_BENCH_SECONDS,
      .real_least = 0.01, .real_most = 600,
@@ -94,16 +95,18 @@ typedef struct {
 static int refuse (const wm_args_t *args)
 {
     const bool has_input = wm_args_given (args, "input") || wm_args_given (args, "input-list") ||
-                           wm_args_rest (args, 0);
+                           wm_args_rest (args, 0),
+               has_model = wm_args_given (args, "model") ||
+                           wm_device_is_plugin (wm_args_text (args, "engine"));
     wm_error_t error;
     if (wm_device_heeds (wm_args_text (args, "engine"), NULL, wm_args_text (args, "precision"),
                          NULL, &error))
         return wm_args_refuse (args, "%s", error.text);
     if (has_input && wm_args_given (args, "bench"))
         return wm_args_refuse (args, "give --input, to measure here, or --bench, not both");
-    if (has_input && !wm_args_given (args, "model"))
+    if (has_input && !has_model)
         return wm_args_refuse (args, "--model FILE is missing");
-    if (!has_input && wm_args_given (args, "model"))
+    if (!has_input && has_model)
         return wm_args_refuse (args, "--input GLOB is missing: give the files to be scored");
     if (has_input)
         return 0;
@@ -134,7 +137,7 @@ static int take_numbers (plan_t *self)
         wm_plan_given_file (given, wm_args_text (args, "bench"), wm_args_text (args, "precision"),
                             &error))
         return wm_complain ("plan", &error);
-    if (wm_args_given (args, "model"))
+    if (wm_args_given (args, "model") || wm_device_is_plugin (wm_args_text (args, "engine")))
         code = wm_plan_measure (given, args);
     if (code)
         return code;

@@ -18,10 +18,11 @@ static const wm_option_t options[] = {
 
 static int plugin_main (const wm_args_t *args);
 const wm_verb_t wm_verb_plugin = {
-    .name = "plugin", .task = PREPARE_TASK, .rest = "check FILE.so",
+    .name = "plugin", .task = PREPARE_TASK, .rest = "check FILE.so|torch",
     .summary = "try the contract of a plug-in engine",
     .text = "  wiremill plugin check ./hits.so\n"
-            "  wiremill plugin check ./net.so --model net.onnx\n\n"
+            "  wiremill plugin check ./net.so --model net.onnx\n"
+            "  wiremill plugin check torch --model net.pt\n\n"
             "It prints a line for each thing that wiremill relies on: what was seen, and what to\n"
             "do. Exit code 5: it breaks the contract.\n",
     .options = options, .run = plugin_main };

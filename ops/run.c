@@ -65,6 +65,7 @@ static const wm_option_t options[] = {
              "family, else openvino"},
     DEVICE_OPTION,
     ISA_OPTION,
+    ENGINE_MEMORY_OPTION,
     {.name = "pin", .help = "keep each thread of a worker on a CPU of its own"},
     BULK_OPTIONS,
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
@@ -121,8 +122,8 @@ static const char *const of_broker[] = { "model", "spec", "precision", "max-erro
                                          "check-share", "batch-hits", "campaign", "planes",
                                          "channels", "hit-time", "hit-offset", "pedestal",
                                          "layout", "on-done", "on-held", "on-pause", NULL };
-static const char *const of_worker[] = { "workers", "threads", "engine", "device",
-                                         "isa", "pin", NULL };
+static const char *const of_worker[] = { "workers", "threads",       "engine", "device",
+                                         "isa",     "engine-memory", "pin",    NULL };
 /* clang-format on */
 
 typedef struct {
@@ -803,7 +804,12 @@ static int run_main (const wm_args_t *args)
         return wm_args_refuse (args, "%s", error.text);
     if (wm_workflow_refuse (args) >= 0)
         return WM_EXIT_USAGE;
+    if (wm_args_given (args, "engine-memory") && !broker &&
+        !wm_device_is_plugin (wm_args_text (args, "engine")) &&
+        !(wm_args_text (args, "model") && wm_plugin_is (wm_args_text (args, "model"))))
+        return wm_args_refuse (args, "--engine-memory limits a plug-in: --engine ./x.so or torch");
     take_isa (args);
+    take_engine_memory (args);
     return campaign (args, "run", broker);
 }
 

@@ -257,7 +257,7 @@ static const wm_option_t import_options[] = {
     {.name = "general", .help = "for the general engine, even if the sparse one would take it"},
     {.name = "accept-differences",
      .help = "OpenVINO scores it, also where it computes a node otherwise than ONNX defines"},
-    {.name = "engine", .letter = 'e', .value = "FILE", .path = WM_PATH_READ,
+    {.name = "engine", .letter = 'e', .value = "torch|FILE", .path = WM_PATH_READ, .one_of = true,
      .help = "the plug-in that scores MODEL, which is then whatever the plug-in takes"},
     {.name = "exact-types",
      .help = "for wiremill gateway: integers of 32 and 64 bits and FP64 of inputs and outputs stay "

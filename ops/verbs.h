@@ -37,6 +37,15 @@ WM_VERBS (WM_VERB_DECLARE)
 #define PREPARE_TASK "prepare models, specifications and events"
 #define CARE_TASK "measure and repair"
 
+/* Hands --engine-memory on likewise.  */
+static inline void take_engine_memory (const wm_args_t *args)
+{
+    char bytes[24];
+    snprintf (bytes, sizeof bytes, "%ld", wm_args_number (args, "engine-memory"));
+    if (wm_args_given (args, "engine-memory"))
+        setenv ("WM_ENGINE_MEMORY", bytes, 1);
+}
+
 /* Hands --isa on to the programs that are started from here.  */
 static inline void take_isa (const wm_args_t *args)
 {
@@ -126,6 +135,11 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto", \
      .help = "auto, cpu (declines a GPU), cuda, cuda:N, opencl or opencl:N: what the engine " \
              "computes on"}
+
+#define ENGINE_MEMORY_OPTION \
+    {.name = "engine-memory", .value = "BYTES", .least = 1 << 26, .most = 1L << 50, \
+     .help = "most memory of each process of a plug-in (default: no limit): it is started again " \
+             "between batches when it keeps half of it, and a row that needs more is held"}
 
 #define ISA_OPTION \
     {.name = "isa", .value = "NAME", \

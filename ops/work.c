@@ -48,6 +48,7 @@ static const wm_option_t options[] = {
              "family, else openvino"},
     DEVICE_OPTION,
     ISA_OPTION,
+    ENGINE_MEMORY_OPTION,
     {.name = "gpus", .letter = 'g', .value = "LIST",
      .help = "one worker for each of these GPUs: all, or 0,1"},
     {.name = "workers", .letter = 'w', .value = "N", .least = 1, .most = WM_PROCESSES_WORKERS_MAX,
@@ -258,6 +259,10 @@ static int work_main (const wm_args_t *args)
     if (wm_device_heeds (wm_args_text (args, "engine"), wm_args_text (args, "device"), NULL,
                          wm_args_text (args, "isa"), &error))
         return wm_args_refuse (args, "%s", error.text);
+    if (wm_args_given (args, "engine-memory") &&
+        !wm_device_is_plugin (wm_args_text (args, "engine")))
+        return wm_args_refuse (args, "--engine-memory limits a plug-in: --engine ./x.so or torch");
+    take_engine_memory (args);
     if (wm_ask_lasting (args, folder, endpoint, &error))
         return wm_complain ("work", &error);
     const char *gpus = wm_args_text (args, "gpus");

@@ -292,7 +292,8 @@ static int score (engine_t *self, wm_slot_t *slot)
     if (fault && fault != WM_EBATCH) /* the slot stays RUNNING, as after a crash */
         return fail (self, fault == WM_EPEER ? WM_EXIT_ENGINE : WM_EXIT_FAILURE, &error);
     end_slot (slot);
-    return WM_EXIT_OK;
+    return wm_device_is_worn (self->device, &error) ? fail (self, WM_EXIT_AGAIN, &error)
+                                                    : WM_EXIT_OK;
 }
 
 /* Scores several slots in one call; if the engine refuses a batch of them, one by one.  */

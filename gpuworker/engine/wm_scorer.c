@@ -439,11 +439,16 @@ static wm_scorer_event_t ended (wm_scorer_t *self, int status, uint64_t *slot, w
         self->is_due = true;
         return WM_SCORER_NOTHING;
     }
-    if (cannot && (!self->has_run || error->fault == WM_EPEER))
+    if ((cannot && (!self->has_run || error->fault == WM_EPEER)) ||
+        (!self->has_run && self->why[0])) /* the next one would take as long */
         return WM_SCORER_HOPELESS;
     self->is_due = true; /* unless the owner calls wm_scorer_stop */
     self->is_ready = false;
     const uint64_t bits = running (self);
+    if (code == WM_EXIT_AGAIN && self->has_run && !bits) { /* as it should, between two batches */
+        fprintf (stderr, "wiremill-worker: starts the engine again: %s\n", error->text);
+        return WM_SCORER_NOTHING;
+    }
     *slot = slot_in (self, WM_SLOT_RUNNING);
     if (bits & (bits - 1)) { /* more than one */
         split (self, bits);

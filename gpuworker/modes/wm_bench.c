@@ -68,6 +68,7 @@ struct bench_t {
     double executed; /* multiply-adds a hit; 0: not known */
     double largest;  /* difference from double, of so many hits: */
     uint32_t judged;
+    FILE *report; /* standard output, to which a plug-in must not print */
 };
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -371,31 +372,34 @@ static wm_fault_t report (bench_t *self, int64_t took, wm_error_t *error)
     qsort (ms, n, sizeof *ms, by_size);
     const double seconds = 1e-9 * (double) took, mean = (double) hits / seconds,
                  best = best_round (self), hits_event = (double) self->n_read / self->n_event;
-    printf ("{\"signature\": \"%s\", \"hits\": %llu, \"input_hits\": %llu, \"seconds\": %.6f, "
-            "\"cpu_s\": %.6f, \"hits_s\": %.1f, \"best_hits_s\": %.1f, \"events_s\": %.4f, "
-            "\"batches_s\": %.3f, "
-            "\"p50_ms\": %.4f, \"p90_ms\": %.4f, \"p99_ms\": %.4f, \"compute_ms\": %.4f, "
-            "\"stage_ms\": %.4f, \"read_s_event\": %.6f, \"pack_s_event\": %.6f, ",
-            wm_device_signature (self->worker[0].device), (unsigned long long) hits,
-            (unsigned long long) self->n_hit, seconds, self->cpu_s, mean, best > mean ? best : mean,
-            mean / hits_event, (double) n / seconds, (double) ms[n / 2], (double) ms[n * 9 / 10],
-            (double) ms[n * 99 / 100], sum / (double) n,
-            1e-6 * (double) self->decode_ns / (double) self->n_batch,
-            1e-9 * (double) self->read_ns / self->n_event,
-            1e-9 * (double) self->pack_ns / self->n_event);
-    printf ("\"cpu_s_event\": %.6f, \"bytes_per_event\": %.1f, \"batches_per_event\": %.2f, "
-            "\"input_files\": %u, "
-            "\"input_events\": %llu, ",
-            1e-9 * (double) self->make_cpu_ns / self->n_event,
-            (double) self->n_byte / (double) self->n_hit * hits_event,
-            (double) self->n_batch / (double) self->n_hit * hits_event, self->n_file,
-            self->n_file_event);
-    printf ("\"executed_madds\": %.1f, \"dense_madds\": %llu", self->executed,
-            (unsigned long long) wm_model_madds (self->model));
+    FILE *to = self->report;
+    fprintf (to,
+             "{\"signature\": \"%s\", \"hits\": %llu, \"input_hits\": %llu, \"seconds\": %.6f, "
+             "\"cpu_s\": %.6f, \"hits_s\": %.1f, \"best_hits_s\": %.1f, \"events_s\": %.4f, "
+             "\"batches_s\": %.3f, "
+             "\"p50_ms\": %.4f, \"p90_ms\": %.4f, \"p99_ms\": %.4f, \"compute_ms\": %.4f, "
+             "\"stage_ms\": %.4f, \"read_s_event\": %.6f, \"pack_s_event\": %.6f, ",
+             wm_device_signature (self->worker[0].device), (unsigned long long) hits,
+             (unsigned long long) self->n_hit, seconds, self->cpu_s, mean,
+             best > mean ? best : mean, mean / hits_event, (double) n / seconds, (double) ms[n / 2],
+             (double) ms[n * 9 / 10], (double) ms[n * 99 / 100], sum / (double) n,
+             1e-6 * (double) self->decode_ns / (double) self->n_batch,
+             1e-9 * (double) self->read_ns / self->n_event,
+             1e-9 * (double) self->pack_ns / self->n_event);
+    fprintf (to,
+             "\"cpu_s_event\": %.6f, \"bytes_per_event\": %.1f, \"batches_per_event\": %.2f, "
+             "\"input_files\": %u, "
+             "\"input_events\": %llu, ",
+             1e-9 * (double) self->make_cpu_ns / self->n_event,
+             (double) self->n_byte / (double) self->n_hit * hits_event,
+             (double) self->n_batch / (double) self->n_hit * hits_event, self->n_file,
+             self->n_file_event);
+    fprintf (to, "\"executed_madds\": %.1f, \"dense_madds\": %llu", self->executed,
+             (unsigned long long) wm_model_madds (self->model));
     if (self->judged)
-        printf (", \"judged\": %u, \"error\": %.3g", self->judged,
-                isfinite (self->largest) ? self->largest : 9.9e99);
-    printf ("}\n");
+        fprintf (to, ", \"judged\": %u, \"error\": %.3g", self->judged,
+                 isfinite (self->largest) ? self->largest : 9.9e99);
+    fprintf (to, "}\n");
     free (ms);
     return WM_OK;
 }
@@ -478,6 +482,8 @@ int wm_bench_run (const wm_bench_config_t *config)
     wm_error_t error = { 0 };
     int64_t took = 0;
     self.config = config;
+    if (!(self.report = wm_stream_report ()))
+        return WM_EXIT_FAILURE;
     wm_fault_t fault = wm_stream_head ("batches", &self.pins, &self.spec, &error), engine = WM_OK;
     if (!fault && !(self.model = wm_stream_model (&self.pins, config->cache, &error)))
         fault = error.fault;
@@ -496,6 +502,7 @@ int wm_bench_run (const wm_bench_config_t *config)
         fault = report (&self, took, &error);
     if (fault)
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
+    fclose (self.report);
     clear (&self);
     return !fault                                    ? WM_EXIT_OK
            : engine                                  ? WM_EXIT_ENGINE

@@ -2,8 +2,14 @@
 #include "gpuworker/modes/wm_stream.h"
 #include "schema/wm_limits.h"
 
-#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+FILE *wm_stream_report (void)
+{
+    FILE *report = fdopen (dup (STDOUT_FILENO), "w");
+    return report && dup2 (STDERR_FILENO, STDOUT_FILENO) >= 0 ? report : NULL;
+}
 
 bool wm_stream_bytes (void *to, size_t size)
 {

@@ -9,12 +9,17 @@
 #include "schema/wm_pins.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Reads the head. WM_EBATCH: not such a stream, or its pins cannot be parsed.  */
 wm_fault_t wm_stream_head (const char *kind, wm_pins_t *pins, wm_spec_t *spec, wm_error_t *error);
 
 /* Opens the pins' model in the cache. NULL with *error as wm_model_open.  */
 wm_model_t *wm_stream_model (const wm_pins_t *pins, const char *cache, wm_error_t *error);
+
+/* Returns standard output, to which nothing else prints from now on: not a plug-in, whose prints go
+   to standard error. NULL: no descriptor.  */
+FILE *wm_stream_report (void);
 
 /* Reads `size` bytes. false: there are fewer.  */
 bool wm_stream_bytes (void *to, size_t size);

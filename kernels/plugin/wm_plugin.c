@@ -1,13 +1,16 @@
 /* wm_plugin.c - see wm_plugin.h.  */
 #include "kernels/plugin/wm_plugin.h"
+#include "kernels/wm_device.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_text.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -47,9 +50,9 @@ bool wm_plugin_is (const char *path)
 wm_fault_t wm_plugin_identify (const char *path, const char *data, char own[65], char hex[65],
                                wm_error_t *error)
 {
-    char of_data[65];
+    char of_data[65], file[PATH_MAX];
     uint8_t sha256[32];
-    wm_fault_t fault = wm_file_sha256 (path, own, error);
+    wm_fault_t fault = wm_file_sha256 (wm_device_plugin_file (path, file), own, error);
     if (fault)
         return fault;
     memcpy (hex, own, 65);
@@ -66,7 +69,52 @@ wm_fault_t wm_plugin_identify (const char *path, const char *data, char own[65],
     return fault;
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Adds a process.  */
+static void add_memory (wm_plugin_memory_t *self, const char *process)
+{
+    char path[64];
+    const uint64_t page = (uint64_t) sysconf (_SC_PAGESIZE);
+    unsigned long long resident = 0, shared = 0, data = 0;
+    snprintf (path, sizeof path, "/proc/%.20s/statm", process);
+    FILE *file = fopen (path, "re");
+    if (file && fscanf (file, "%*u %llu %llu %*u %*u %llu", &resident, &shared, &data) == 3) {
+        self->used += (resident - shared) * page;
+        self->largest = data * page > self->largest ? data * page : self->largest;
+    }
+    if (file)
+        fclose (file);
+}
+
+wm_plugin_memory_t wm_plugin_memory (void)
+{
+    char path[64], child[24];
+    wm_plugin_memory_t memory = { 0 };
+    add_memory (&memory, "self");
+    DIR *threads = opendir ("/proc/self/task");
+    for (const struct dirent *one; threads && (one = readdir (threads));) {
+        snprintf (path, sizeof path, "/proc/self/task/%.20s/children", one->d_name);
+        FILE *file = *one->d_name == '.' ? NULL : fopen (path, "re");
+        while (file && fscanf (file, "%20s", child) == 1)
+            add_memory (&memory, child);
+        if (file)
+            fclose (file);
+    }
+    if (threads)
+        closedir (threads);
+    return memory;
+}
+
 /* ---- calls ----------------------------------------------------------------------------------- */
+
+/* Whether the bytes of the file that was loaded are as they were then.  */
+static bool is_unwritten (const wm_plugin_t *self, const struct stat *now)
+{
+    const struct stat *was = &self->loaded;
+    return now->st_size == was->st_size && now->st_mtim.tv_sec == was->st_mtim.tv_sec &&
+           now->st_mtim.tv_nsec == was->st_mtim.tv_nsec;
+}
 
 /* A plug-in's text becomes one line of text.  */
 static const char *tame (char text[WIREMILL_ENGINE_ERROR_BYTES])
@@ -129,6 +177,16 @@ wm_fault_t wm_plugin_score (const wm_plugin_t *self, uint32_t n, const float *in
     enter (self, &guard);
     const int bad = self->table->score (self->engine, n, in, out, text);
     leave (&guard);
+    struct stat now;
+    if (fstat (self->file, &now) || now.st_ino != self->loaded.st_ino)
+        return wm_fault (error, WM_EPEER,
+                         "the plug-in breaks its contract: it closed a descriptor that it did not "
+                         "open; mend it, and begin a new campaign");
+    if (!is_unwritten (self, &now)) /* its code has changed, too */
+        return wm_fault (error, WM_EPEER,
+                         "the plug-in's file was written to while it was at work: put back the "
+                         "file of SHA-256 %s, and replace a plug-in only by mv",
+                         self->sha256);
     return bad ? wm_fault (error, WM_EHOST, "the plug-in failed (%d): %s", bad, tame (text))
                : WM_OK;
 }
@@ -233,35 +291,35 @@ static wm_fault_t lend_model (wm_plugin_t *self, const void *data, size_t bytes,
     return WM_OK;
 }
 
-/* The bytes of *before and of the file now are the same ones.  */
-static bool is_unchanged (const char *path, const struct stat *before)
+/* Whether the path still names that file.  */
+static bool is_unchanged (const wm_plugin_t *self, const char *path)
 {
     struct stat now;
-    return stat (path, &now) == 0 && now.st_dev == before->st_dev && now.st_ino == before->st_ino &&
-           now.st_size == before->st_size && now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
-           now.st_mtim.tv_nsec == before->st_mtim.tv_nsec &&
-           now.st_ctim.tv_sec == before->st_ctim.tv_sec &&
-           now.st_ctim.tv_nsec == before->st_ctim.tv_nsec;
+    return stat (path, &now) == 0 && now.st_dev == self->loaded.st_dev &&
+           now.st_ino == self->loaded.st_ino && is_unwritten (self, &now);
 }
 
 static wm_fault_t open_object (wm_plugin_t *self, const char *path, const char *sha256,
                                wm_error_t *error)
 {
     char real[PATH_MAX];
-    struct stat before;
     wm_plugin_guard_t guard;
-    if (!realpath (path, real) || stat (real, &before))
+    if (!realpath (path, real) || (self->file = open (real, O_RDONLY | O_CLOEXEC)) < 0 ||
+        fstat (self->file, &self->loaded))
         return wm_fault (error, WM_EHOST, "the plug-in %.300s cannot be read: %s", path,
                          strerror (errno));
     if (wm_file_sha256 (real, self->sha256, error))
         return error->fault;
     if (sha256 && strcmp (sha256, self->sha256) != 0)
-        return wm_fault (error, WM_EHOST,
+        return wm_fault (error, WM_EPEER,
                          "the plug-in %.140s has SHA-256 %s, but the campaign's has %s: build it "
                          "from the same source by the same compiler, or copy the file",
                          path, self->sha256, sha256);
     if (!is_object (real))
-        return wm_fault (error, WM_EBATCH, "%.300s is no shared object: not a plug-in", path);
+        return wm_fault (error, WM_EBATCH, "%.300s is no shared object: not a plug-in%s", path,
+                         wm_text_ends (path, ".py")
+                             ? "; `python -m wiremill plugin FILE.py` makes one of it"
+                             : "");
     const unsigned modes = wm_plugin_modes ();
     enter (self, &guard);
     void *object = dlopen (real, RTLD_NOW | RTLD_LOCAL); /* its constructors run */
@@ -269,7 +327,7 @@ static wm_fault_t open_object (wm_plugin_t *self, const char *path, const char *
     leave_alone (&guard);
     if (!object)
         return wm_fault (error, WM_EHOST, "the plug-in cannot be loaded: %.400s", dlerror ());
-    if (!is_unchanged (real, &before))
+    if (!is_unchanged (self, real))
         return wm_fault (error, WM_EAGAIN, "the plug-in %.300s changed while it was loaded", path);
     self->table = dlsym (object, SYMBOL);
     if (!self->table)
@@ -299,14 +357,17 @@ static void end_with_parent (void)
 wm_fault_t wm_plugin_load (wm_plugin_t *self, const char *path, const char *sha256,
                            const void *data, size_t bytes, uint32_t threads, wm_error_t *error)
 {
-    *self = (wm_plugin_t){ .model = -1, .config = { .model_path = "", .threads = threads } };
+    char file[PATH_MAX];
+    *self = (wm_plugin_t){ .model = -1,
+                           .file = -1,
+                           .config = { .model_path = "", .threads = threads } };
     self->locale = newlocale (LC_ALL_MASK, "C", (locale_t) 0);
     if (!self->locale)
         return wm_fault (error, WM_EHOST, "no memory for a plug-in");
     if (!process)
         pthread_atfork (NULL, NULL, end_with_parent);
     process = getpid ();
-    wm_fault_t fault = open_object (self, path, sha256, error);
+    wm_fault_t fault = open_object (self, wm_device_plugin_file (path, file), sha256, error);
     return fault ? fault : lend_model (self, data, bytes, error);
 }
 
@@ -346,7 +407,9 @@ void wm_plugin_clear (wm_plugin_t *self)
         self->table->close (self->engine);
     if (self->model >= 0)
         close (self->model);
+    if (self->file >= 0)
+        close (self->file);
     if (self->locale)
         freelocale (self->locale);
-    *self = (wm_plugin_t){ .model = -1 };
+    *self = (wm_plugin_t){ .model = -1, .file = -1 };
 }

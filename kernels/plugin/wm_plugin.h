@@ -15,17 +15,25 @@
 
 #include <fenv.h>
 #include <locale.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 typedef struct {
     const wiremill_engine_t *table;
     wiremill_engine_config_t config;
     char sha256[65], model_path[64];
-    int model; /* a memory file with --model; -1: none */
+    int model;          /* a memory file with --model; -1: none */
+    int file;           /* the shared object; -1: none */
+    struct stat loaded; /* ... as it was when it was loaded */
     void *engine;
     locale_t locale;
     bool changes_modes; /* when it is loaded */
 } wm_plugin_t;
+
+typedef struct {
+    uint64_t used;    /* all together */
+    uint64_t largest; /* by one of them, as RLIMIT_DATA counts */
+} wm_plugin_memory_t;
 
 /* What a plug-in may change in a thread: put back after each call.  */
 typedef struct {
@@ -47,10 +55,10 @@ wm_fault_t wm_plugin_identify (const char *path, const char *data, char own[65],
 wm_fault_t wm_plugin_import (const char *path, const char *data, const char *wmm_path,
                              char why[480], wm_error_t *error);
 
-/* Opens the file in this process; `data` is lent. sha256: it must have this one; NULL: any.
-   WM_EHOST: another file, or the linker refuses it; WM_EBATCH: it is no plug-in, or of another
-   version. wm_plugin_clear in every case. Children that the process forks from now on end with
-   it.  */
+/* Opens the file in this process, or that of an engine's name; `data` is lent. sha256: it must have
+   this one; NULL: any. WM_EPEER: another file; WM_EHOST: it cannot be read, or the linker refuses
+   it; WM_EBATCH: it is no plug-in, or of another version. wm_plugin_clear in every case. Children
+   that the process forks from now on end with it.  */
 wm_fault_t wm_plugin_load (wm_plugin_t *self, const char *path, const char *sha256,
                            const void *data, size_t bytes, uint32_t threads, wm_error_t *error);
 
@@ -63,9 +71,12 @@ wm_fault_t wm_plugin_describe (wm_plugin_t *self, wiremill_engine_description_t 
 /* Opens the engine. WM_EHOST.  */
 wm_fault_t wm_plugin_open (wm_plugin_t *self, wm_error_t *error);
 
-/* Scores n rows. WM_EHOST: it returned an error.  */
+/* Scores n rows. WM_EHOST: it returned an error; WM_EPEER: its file was written to.  */
 wm_fault_t wm_plugin_score (const wm_plugin_t *self, uint32_t n, const float *in, float *out,
                             wm_error_t *error);
+
+/* Returns the bytes of memory that this process and its children have for themselves.  */
+wm_plugin_memory_t wm_plugin_memory (void);
 
 /* Returns the rounding, and whether denormals are kept, of this thread: bits that are compared.  */
 unsigned wm_plugin_modes (void);

@@ -25,6 +25,7 @@
 
 enum {
     ROWS = 16,
+    SEED = 43,
     CALLS = 100,         /* of the trial for leaks */
     THREADS = 4,         /* of CONCURRENT */
     LEAK_BYTES = 100000, /* a call may keep a hundredth of it */
@@ -61,13 +62,6 @@ static void find (trial_t *self, wm_plugin_verdict_t verdict, const char *advice
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
-
-static void draw (float *in, size_t n)
-{
-    uint64_t seed = 43;
-    for (size_t i = 0; i < n; i++)
-        in[i] = wm_seed_unit (&seed);
-}
 
 /* Scores rows from `first` on to their places in `out`. false: it failed: the finding has it.  */
 static bool score (trial_t *self, uint32_t first, uint32_t n, float *out)
@@ -220,7 +214,7 @@ static void try_writes (trial_t *self)
         free (before);
         return;
     }
-    draw (before, ROWS * self->n_value);
+    wm_seed_rows (SEED, ROWS, self->n_value, before);
     const bool kept = memcmp (before, self->in, ROWS * self->n_value * sizeof *before) == 0;
     const uint8_t *answer = (const uint8_t *) self->again;
     size_t unwritten = 0, beyond = 0;
@@ -335,30 +329,18 @@ static void try_children (trial_t *self)
         find (self, WM_PLUGIN_GOOD, "", "it starts no process and keeps no thread");
 }
 
-/* Bytes of memory that are this process's own.  */
-static long long memory (void)
-{
-    long long pages = 0, shared = 0, all;
-    FILE *file = fopen ("/proc/self/statm", "re");
-    if (file && fscanf (file, "%lld %lld %lld", &all, &pages, &shared) != 3)
-        pages = shared = 0;
-    if (file)
-        fclose (file);
-    return (pages - shared) * sysconf (_SC_PAGESIZE);
-}
-
 static void try_leak (trial_t *self)
 {
     int n = 0;
     for (int i = 0; i < 10 && wm_now_s () < self->end_s; i++)
         if (!score (self, 0, ROWS, self->out))
             return;
-    const long long before = memory ();
+    const uint64_t before = wm_plugin_memory ().used;
     const unsigned open = count_entries ("/proc/self/fd");
     for (; n < CALLS && (n == 0 || wm_now_s () < self->end_s); n++)
         if (!score (self, 0, ROWS, self->out))
             return;
-    const long long grown = memory () - before;
+    const long long grown = (long long) (wm_plugin_memory ().used - before);
     const unsigned more = count_entries ("/proc/self/fd") - open;
     if (grown > LEAK_BYTES)
         find (self, WM_PLUGIN_FAIL, "free what a call allocates", "%d calls kept %lld kB of memory",
@@ -470,7 +452,7 @@ static void try_one (const check_t *check, const probe_t *probe, wm_plugin_findi
     self.again = calloc (ROWS * self.n_output, sizeof *self.again);
     if (!self.in || !self.out || !self.again)
         return;
-    draw (self.in, ROWS * self.n_value);
+    wm_seed_rows (SEED, ROWS, self.n_value, self.in);
     self.end_s = wm_now_s () + check->patience_s / 2.;
     probe->run (&self);
 }

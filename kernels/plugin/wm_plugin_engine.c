@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define GROUP_S 0.25
 #define GROUP_MAX 4096u
@@ -30,6 +31,7 @@ typedef struct {
     wm_sparse_pool_t *pool; /* NULL: one call at a time */
     uint32_t group;         /* rows a call */
     uint32_t n_score;       /* batches */
+    uint64_t memory_most;   /* bytes that each process may have; 0: no limit */
 } engine_t;
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -73,8 +75,7 @@ static wm_fault_t check_description (const wm_model_t *model,
                          "all workers the same",
                          about->name, about->version, begun->name, begun->version);
     bool same = about->n_input == wm_model_n_input (model) &&
-                about->n_output == wm_model_n_output_port (model) &&
-                about->flags == begun->flags;
+                about->n_output == wm_model_n_output_port (model) && about->flags == begun->flags;
     for (uint32_t i = 0; i < about->n_input && same; i++)
         same = !memcmp (&input[i], wm_model_input (model, i), sizeof *input);
     for (uint32_t i = 0; i < about->n_output && same; i++)
@@ -101,6 +102,32 @@ static wm_fault_t open_plugin (engine_t *self, const char *path, uint32_t thread
     return fault ? fault : wm_plugin_open (&self->plugin, error);
 }
 
+/* Takes WM_ENGINE_MEMORY, which the children of this process have, too. A row that needs more makes
+   the plug-in fail, and is found as any that does.  */
+static void limit_memory (engine_t *self)
+{
+    const char *text = getenv ("WM_ENGINE_MEMORY");
+    struct rlimit data;
+    self->memory_most = text ? strtoull (text, NULL, 10) : 0;
+    if (!self->memory_most || getrlimit (RLIMIT_DATA, &data) || data.rlim_max < self->memory_most)
+        return;
+    data.rlim_cur = self->memory_most;
+    setrlimit (RLIMIT_DATA, &data);
+}
+
+/* Half of it is left for the next batch.  */
+static bool engine_is_worn (const void *engine, wm_error_t *error)
+{
+    const engine_t *self = engine;
+    const uint64_t bytes = self->memory_most ? wm_plugin_memory ().largest : 0;
+    if (bytes <= self->memory_most / 2)
+        return false;
+    wm_fault (error, WM_EAGAIN,
+              "the plug-in keeps %llu MiB, more than half of --engine-memory %lluM",
+              (unsigned long long) (bytes >> 20), (unsigned long long) (self->memory_most >> 20));
+    return true;
+}
+
 static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
                           const wm_device_config_t *config, char signature[64], wm_error_t *error)
 {
@@ -116,8 +143,9 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     const uint32_t n_value = wm_model_n_value (model),
                    threads =
                        (uint32_t) (config->threads < THREADS_MAX ? config->threads : THREADS_MAX);
+    limit_memory (self);
     self->model = model;
-    self->plugin.model = -1;
+    self->plugin.model = self->plugin.file = -1;
     self->group = 1;
     self->block = n_value < BLOCK_VALUES ? BLOCK_VALUES / n_value : 1;
     self->plane = spec ? wm_plane_new (spec) : NULL;
@@ -128,6 +156,8 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     wm_fault_t fault = self->again && (!spec || (self->plane && self->patch))
                            ? open_plugin (self, config->engine, threads, error)
                            : wm_fault (error, WM_EHOST, "no memory for a plug-in");
+    if (!fault && engine_is_worn (self, error))
+        fault = WM_EHOST; /* it would be started again after each batch */
     if (fault) {
         engine_close (self);
         return NULL;
@@ -239,6 +269,6 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
     return fault;
 }
 
-const wm_backend_t wm_backend_plugin = { .open = engine_open,
-                                         .close = engine_close,
-                                         .score = engine_score };
+const wm_backend_t wm_backend_plugin = {
+    .open = engine_open, .close = engine_close, .score = engine_score, .is_worn = engine_is_worn
+};

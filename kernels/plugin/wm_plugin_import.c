@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_S 120 /* a description that loads libraries, and a model; KNOWN rows */
 #define KNOWN 3u
 
 typedef struct {
@@ -37,9 +36,7 @@ typedef struct {
    then, which the process keeps to its end.  */
 static wm_fault_t answer_known (wm_plugin_t *plugin, wm_model_parts_t *parts, wm_error_t *error)
 {
-    static const float most[KNOWN] = { 1, 64, 4096 }; /* a threshold hides a row of small values */
     size_t n_value = 0, n_output = 0;
-    uint64_t seed = 1;
     for (uint32_t i = 0; i < parts->n_input; i++)
         n_value += parts->input[i].n_value;
     for (uint32_t i = 0; i < parts->n_output; i++)
@@ -48,8 +45,8 @@ static wm_fault_t answer_known (wm_plugin_t *plugin, wm_model_parts_t *parts, wm
     wm_fault_t fault = in && out
                            ? wm_plugin_open (plugin, error)
                            : wm_fault (error, WM_EHOST, "no memory for a plug-in's known answers");
-    for (size_t i = 0; i < KNOWN * n_value && !fault; i++)
-        in[i] = wm_seed_unit (&seed) * most[i / n_value];
+    if (!fault)
+        wm_seed_rows (1, KNOWN, n_value, in);
     if (!fault)
         fault = wm_plugin_score (plugin, KNOWN, in, out, error);
     parts->n_known = KNOWN;
@@ -90,6 +87,13 @@ static wm_fault_t make (const job_t *job, char why[480], wm_error_t *error)
     return fault ? fault : wm_model_write (job->wmm_path, &parts, error);
 }
 
+/* A description loads libraries, and a model, as an engine's start does.  */
+static unsigned patience_s (void)
+{
+    const int64_t ms = wm_times ()->engine_start_ms;
+    return ms > 2000 ? (unsigned) (ms / 1000) : 2;
+}
+
 static void __attribute__ ((noreturn)) be_apart (const job_t *job, int end, pid_t parent)
 {
     static answer_t answer;
@@ -102,7 +106,7 @@ static void __attribute__ ((noreturn)) be_apart (const job_t *job, int end, pid_
         close_range ((unsigned) end + 1, ~0u, 0); /* the campaign's lock, sockets */
     }
     signal (SIGALRM, SIG_DFL);
-    alarm (PATIENCE_S);
+    alarm (patience_s ());
     answer.error.fault = make (job, answer.why, &answer.error);
     alarm (0);
     const bool told = write (end, &answer, sizeof answer) == (ssize_t) sizeof answer;
@@ -118,8 +122,8 @@ static wm_fault_t ended (const char *path, int status, wm_error_t *error)
                          path);
     if (number == SIGALRM)
         return wm_fault (error, WM_EBATCH,
-                         "the plug-in %.300s took more than %d s to describe itself", path,
-                         PATIENCE_S);
+                         "the plug-in %.300s took more than %u s to describe itself", path,
+                         patience_s ());
     if (number)
         return wm_fault (error, WM_EBATCH,
                          "the plug-in %.200s crashed while it described itself (signal %d, %s): "
@@ -143,8 +147,8 @@ static wm_fault_t run_apart (const job_t *job, char why[480], wm_error_t *error)
         be_apart (job, ends[1], parent);
     const int saved = errno;
     close (ends[1]);
-    const bool told = pid > 0 && wm_plugin_hear (ends[0], pid, PATIENCE_S, &answer, sizeof answer,
-                                                 &status);
+    const bool told =
+        pid > 0 && wm_plugin_hear (ends[0], pid, patience_s (), &answer, sizeof answer, &status);
     close (ends[0]);
     if (pid < 0)
         return wm_fault (error, WM_EHOST, "no process for a plug-in: %s", strerror (saved));
@@ -163,7 +167,7 @@ static wm_fault_t run_apart (const job_t *job, char why[480], wm_error_t *error)
 wm_fault_t wm_plugin_import (const char *path, const char *data, const char *wmm_path,
                              char why[480], wm_error_t *error)
 {
-    char hex[65];
+    char hex[65], own[65], again[65];
     job_t job = { .path = path, .wmm_path = wmm_path };
     wm_fault_t fault = wm_plugin_identify (path, data, job.own, hex, error);
     if (!fault && data)
@@ -172,6 +176,10 @@ wm_fault_t wm_plugin_import (const char *path, const char *data, const char *wmm
         sscanf (hex + 2 * i, "%2hhx", &job.sha256[i]);
     if (!fault)
         fault = run_apart (&job, why, error);
+    if (!fault && !(fault = wm_plugin_identify (path, data, own, again, error)) &&
+        strcmp (hex, again) != 0)
+        fault = wm_fault (error, WM_EAGAIN, "the plug-in %.300s, or its model, changed meanwhile",
+                          path);
     if (job.data)
         munmap ((void *) (uintptr_t) job.data, job.bytes);
     return fault;

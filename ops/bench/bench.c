@@ -43,7 +43,8 @@
 static const wm_option_t options[] = {
     {.name = "model", .letter = 'm', .value = "FILE",
      .path = WM_PATH_READ, .may_lack = true, .task = "what is scored",
-     .help = "ONNX file, or .wmm of wiremill import (default: wiremill model new --seed 1)"},
+     .help = "ONNX file, .wmm of wiremill import, or what a plug-in takes (default: wiremill model "
+             "new --seed 1)"},
     {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB,
      .help = "files to score; may be repeated (default: synthetic events)"},
     {.name = "input-list", .value = "FILE",
@@ -60,7 +61,8 @@ static const wm_option_t options[] = {
 
     {.name = "engine", .letter = 'e', .value = "A,B", .fallback = "auto",
      .task = "sweeps, with commas between: every combination",
-     .help = "auto, sparse, openvino, onnxruntime, cuda, cudnn, opencl, reference"},
+     .help = "auto, sparse, openvino, onnxruntime, cuda, cudnn, opencl, reference; alone: torch, "
+             "or a plug-in ./x.so"},
     {.name = "precision", .value = "A,B",
      .help = "fp32, split, fast (default: all; of the pipeline fp32)"},
     {.name = "isa", .value = "NAME", .help = "instruction set of the sparse engine, also amx/bf16"},
@@ -185,7 +187,7 @@ typedef struct {
     const wm_args_t *args;
     wm_machine_t machine;
     char folder[PATH_MAX]; /* ours, removed at the end */
-    const char *model;
+    const char *model, *plugin;
     char made_model[PATH_MAX + 16];
     wm_inputs_t inputs;
     wm_sweep_t engine, precision, workers, threads, batch;
@@ -247,6 +249,23 @@ static int refuse_ignored (const wm_args_t *args, const char *bench, unsigned wa
     return 0;
 }
 
+/* Engines by name, or one plug-in.  */
+static int sweep_engines (bench_t *self)
+{
+    int code = split (&self->engine, "engine", wm_args_text (self->args, "engine"));
+    for (int i = 0; i < self->engine.n && !code; i++)
+        if (wm_device_is_plugin (self->engine.text[i]))
+            self->plugin = self->engine.text[i];
+    if (!code && self->plugin && self->engine.n > 1)
+        return wm_args_refuse (self->args,
+                               "--engine: a plug-in has a model of its own: measure %s "
+                               "alone",
+                               self->plugin);
+    return code || self->plugin
+               ? code
+               : sweep_words (&self->engine, self->args, "engine", NULL, WM_ENGINE_NAMES);
+}
+
 /* The sweeps of one bench.  */
 static int sweeps (bench_t *self, int bench)
 {
@@ -257,10 +276,11 @@ static int sweeps (bench_t *self, int bench)
     char threads[48], workers[16];
     snprintf (threads, sizeof threads, cpus > 1 ? "1,%d" : "1", cpus);
     snprintf (workers, sizeof workers, "%d", team < 16 ? team : 16);
-    int code = sweep_words (&self->engine, args, "engine", NULL, WM_ENGINE_NAMES);
+    int code = sweep_engines (self);
     if (!code)
         code = sweep_words (&self->precision, args, "precision",
-                            is_engine ? "fp32,split,fast" : "fp32", "fp32|split|fast");
+                            is_engine && !self->plugin ? "fp32,split,fast" : "fp32",
+                            "fp32|split|fast");
     if (!code)
         code = sweep_numbers (&self->workers, args, "workers", is_engine ? "1" : workers, 1, 16);
     if (!is_engine)
@@ -406,9 +426,9 @@ static wm_fault_t prepare (bench_t *self, wm_error_t *error)
     wm_fault_t fault =
         has_input ? wm_setup_inputs (&self->inputs, args, 1, error) : make_events (self, error);
     self->model = wm_setup_model_path (wm_args_text (args, "model"));
-    if (!fault && self->model)
+    if (!fault && self->model && !self->plugin)
         fault = wm_setup_model (self->model, error);
-    if (!fault && !self->model) {
+    if (!fault && !self->model && !self->plugin) {
         snprintf (self->made_model, sizeof self->made_model, "%s/model.onnx", self->folder);
         fault = wm_model_new_emtrkmichel (1, 48, 48, self->made_model, error);
         self->model = self->made_model;
@@ -422,7 +442,9 @@ static wm_fault_t prepare (bench_t *self, wm_error_t *error)
                   wm_args_text (args, "events"));
     json_object_set_new (self->about, "inputs", json_string (inputs));
     json_object_set_new (self->about, "model",
-                         json_string (self->made_model[0] ? "emtrkmichel, seed 1" : self->model));
+                         json_string (self->made_model[0] ? "emtrkmichel, seed 1"
+                                      : self->model       ? self->model
+                                                          : self->plugin));
     json_object_set_new (self->about, "spec", json_string (wm_args_text (args, "spec")));
     return fault;
 }
@@ -468,8 +490,11 @@ static void note_uncounted (json_t *point, const char *why)
         snprintf (sentence, sizeof sentence, "%.*s", (int) (next - because), because);
         because = sentence;
     }
-    if (wm_device_by_gpu (wm_ask_text (point, "engine"), wm_ask_text (point, "signature")))
+    const char *signature = wm_ask_text (point, "signature");
+    if (wm_device_by_gpu (wm_ask_text (point, "engine"), signature))
         because = "a GPU does not count what it executes";
+    else if (strcmp (wm_device_engine_of_signature (signature)->name, "plugin") == 0)
+        because = "a plug-in does not count what it executes";
     else if (!because)
         because = "the model was imported by an earlier wiremill, or without OpenVINO";
     if (json_object_set_new (point, "uncounted", json_string (because))) /* not UTF-8 */
@@ -484,6 +509,7 @@ static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
     json_t *answer, *point = point_new (self, "engine", e, p, w, t, b);
     snprintf (output, sizeof output, "%s/engine", self->folder);
     const wm_choices_t choices = { .model = self->model,
+                                   .plugin = self->plugin,
                                    .output = output,
                                    .precision = self->precision.text[p],
                                    .spec = wm_args_given (self->args, "spec")
@@ -560,7 +586,6 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
     }
     const char *run[32] = { "wiremill",     "run",
                             "--json",       "--quiet",
-                            "--model",      self->model,
                             "--input-list", self->inputs.path,
                             "--output",     output,
                             "--engine",     self->engine.text[e],
@@ -568,7 +593,11 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
                             "--workers",    self->workers.text[w],
                             "--threads",    self->threads.text[t],
                             "--batch-hits", self->batch.text[b] };
-    int n = 20;
+    int n = 18;
+    if (self->model) {
+        run[n++] = "--model";
+        run[n++] = self->model;
+    }
     if (wm_args_given (self->args, "spec")) {
         run[n++] = "--spec";
         run[n++] = wm_args_text (self->args, "spec");

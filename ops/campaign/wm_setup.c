@@ -60,8 +60,8 @@ static const char *no_model (wm_kind_t kind)
         return "compressed by gzip; type: gunzip -k FILE, and give what it makes, without .gz";
     case WM_KIND_ZIP:
     case WM_KIND_PICKLE:
-        return "an archive of PyTorch, Keras or NumPy: export the model to ONNX first "
-               "(torch.onnx.export, tf2onnx)";
+        return "an archive of PyTorch, Keras or NumPy: --engine torch takes TorchScript, and other "
+               "models must be exported to ONNX first (torch.onnx.export, tf2onnx)";
     case WM_KIND_ROOT:
         return "a ROOT file";
     default:
@@ -242,11 +242,11 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
     wm_import_cache_t kept;
     const char *path = choices->model ? choices->model : choices->plugin, *plugin = NULL,
                *data = NULL;
-    if (wm_plugin_is (path))
+    if (!choices->model || wm_plugin_is (path))
         plugin = path;
     else if (choices->plugin && !wm_text_ends (path, ".wmm"))
         plugin = choices->plugin, data = path;
-    wm_fault_t fault = data ? WM_OK : wm_setup_model (path, error);
+    wm_fault_t fault = plugin ? WM_OK : wm_setup_model (path, error);
     if (fault)
         return fault;
     const bool ready = plugin || wm_text_ends (path, ".wmm");

@@ -1,5 +1,6 @@
 /* wm_plan_measure.c - see wm_plan_measure.h.  */
 #include "ops/plan/wm_plan_measure.h"
+#include "kernels/wm_device.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_processes.h"
 #include "ops/campaign/wm_setup.h"
@@ -315,7 +316,9 @@ static int measure (measure_t *self)
     wm_error_t error;
     snprintf (output, sizeof output, "%s/model", self->folder);
     const wm_args_t *args = self->args;
+    const char *engine = wm_args_text (args, "engine");
     const wm_choices_t choices = { .model = wm_setup_model_path (wm_args_text (args, "model")),
+                                   .plugin = wm_device_is_plugin (engine) ? engine : NULL,
                                    .output = output,
                                    .precision = wm_args_text (args, "precision"),
                                    .spec = wm_args_given (args, "spec")

@@ -7,6 +7,7 @@
 #ifndef WM_MODELS_H
 #define WM_MODELS_H
 
+#include "kernels/wm_device.h"
 #include "producer/net/wm_loop.h"
 #include "producer/serving/wm_gather.h"
 #include "producer/serving/wm_kserve.h"
@@ -47,9 +48,8 @@
      .most = 256, .help = "worker processes of each model (default: 1)"}, \
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024, \
      .help = "threads a worker (default: the CPUs it may use / workers)"}, \
-    {.name = "engine", .letter = 'e', \
-     .value = "auto|sparse|openvino|onnxruntime|cuda|cudnn|opencl|reference", \
-     .one_of = true, .help = "as of wiremill work"}, \
+    {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true, \
+     .path = WM_PATH_READ, .help = "as of wiremill work"}, \
     {.name = "device", .value = "DEVICE", .help = "as of wiremill work"}, \
     {.name = "bulk", .value = "ENDPOINT", \
      .help = "while no client waits, workers started here also score for this broker of a bulk " \

@@ -28,6 +28,13 @@ const wiremill_engine_t wiremill_engine = { WIREMILL_ENGINE_VERSION, nullptr, nu
     plugin none "$work/none.cc" -std=c++11 -Wpedantic && nm -D "$work/none.so" | grep -q ' wiremill_engine$'
 }
 ok "... as C++, and the symbol is exported" cpp
+staged () # as for a package
+{
+    make -s install-lib B="$build" SAN="$SAN" DESTDIR="$work/root" PREFIX=/opt/wm &&
+        PKG_CONFIG_PATH=$work/root/opt/wm/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/root plugin staged ops/lib/examples/engine_hits.c -std=c99 &&
+        cmp "$work/staged.so" "$work/hits.so"
+}
+ok "... from below DESTDIR, to the same bytes" staged
 
 run () # output, arguments...
 {
@@ -107,7 +114,7 @@ fast () # its constructor has gcc 12 flush denormals, also between calls
         run fast --engine "$work/fast.so" --model "$work/denormal.txt" --input "$work/rows.npy" --batch-hits 50 --threads 2 && sums fast
 }
 ok "one compiled by -Ofast leaves denormals alone" fast
-for word in crash error exit nan; do
+for word in crash stop error exit nan; do
     holds () { exits 3 mode "$word" && sums "$word" 77 300; }
     ok "a row that brings about $word is held, no other is" holds
 done
@@ -118,12 +125,14 @@ hangs ()
         check sums "$work/few.npy" "$work/hang/few.scores.h5" 3
 }
 ok "... as is one that hangs" hangs
-for word in group index state; do
+for word in group index state high; do
     breaks () { exits 6 mode "$word" && says 'has other scores in another group|breaks its contract'; }
     ok "answers that depend on the $word fail the self-test" breaks
 done
 lies () { exits 6 mode lie --batch-hits 2 && says 'the plug-in breaks its contract: it answered a row with'; }
 ok "... or later a spot check" lies
+closes () { exits 6 mode close && says 'breaks its contract: it closed a descriptor that it did not open'; }
+ok "one that closes what it did not open" closes
 refused_ () # word, exit code, pattern
 {
     exits "$2" mode "$1" && says "$3"
@@ -131,6 +140,11 @@ refused_ () # word, exit code, pattern
 ok "one that cannot be opened here" refused_ unopened 6 'cannot be opened: this machine does not suit it'
 ok "one that crashes when it describes itself" refused_ describe-crash 5 'crashed while it described itself .signal 11'
 ok "one that describes no input" refused_ shapeless 5 'describes 0 inputs'
+late () { WM_TIME_SCALE=100 refused_ "$@"; }
+ok "one that describes itself for an hour" late describe-hang 5 'took more than 3 s to describe itself'
+for word in $(size '' 'open-hang always-hang' 'open-hang always-hang'); do # 30 s each
+    ok "one that opens, or scores each row, for an hour: $word" refused_ "$word" 6 'cannot run here: it was not ready after [0-9]+ ms and was killed'
+done
 ok "a shared object that is no plug-in" refused 5 'exports no symbol wiremill_engine' \
     "$bin/wiremill" run --engine "$build/lib/libwiremill.so" --input "$work/rows.npy" --output "$work/x"
 ok "one that leaves out a function" refused 5 'leaves out a function' \
@@ -142,6 +156,44 @@ versions () # the same file over another version of its library
         --model "$work/plain.txt" --batch-hits 50 --input "$work/few.npy" && says 'is test 2 here, but the campaign was begun with test 1: give all workers the same'
 }
 ok "one that has another version here than where the campaign was begun" versions
+
+# Memory.
+memory () { mode "$1" --engine-memory 256M "${@:2}"; }
+gulps () { memory gulp --batch-hits 10 --workers 1 --threads 1 && sums gulp && cat "$work"/gulp.wiremill/log/worker-*.log >"$work/said" && says 'starts the engine again: the plug-in keeps [0-9]+ MiB, more than half of --engine-memory 256M'; }
+ok "one that leaks is started again between batches" gulps
+hogs () { exits 3 memory hog && sums hog 77 300; }
+ok "a row that needs more memory than --engine-memory is held" hogs
+ok "--engine-memory for another engine" refused 2 'limits a plug-in: --engine ./x.so or torch' \
+    "$bin/wiremill" run --engine sparse --engine-memory 256M --model synthetic --input "$work/rows.npy" --output "$work/x"
+
+# Bits that are promised.
+zero () # TEST_ZERO of the machine that begins, of another one
+{
+    drop "$work/zero"
+    TEST_ZERO=$1 mode zero && TEST_ZERO=$2 exits 6 keep timeout 120 "$bin/wiremill" run --quiet --output "$work/zero" --engine "$work/test.so" \
+        --model "$work/zero.txt" --input "$work/few.npy" --batch-hits 50 && says "self-test of plugin-same/.* known answer 0, output 1 is .*$2, and was .*$1"
+}
+ok "a promise of bits is broken by the sign of a zero" zero 0 -0
+held_zero () { exits 3 zero nan 0; }
+ok "... by a number in place of no number" zero 5 nan
+again () { TEST_ZERO=$2 exits "$1" keep "$bin/wiremill" verify "$work/zero" --engine "$work/test.so" --json && says "\"differ\": $3,"; }
+verified () { drop "$work/zero"; TEST_ZERO=0 mode zero && again 0 0 0; }
+ok "verify of bits that are promised" verified
+
+# Its file, while it is at work.
+changed () # exit code, command...: run while a call waits
+{
+    echo plain >"$work/plain.txt" && cp "$work/test.so" "$work/changing.so" && drop "$work/changing" || return 1
+    exits "$1" env TEST_GATE="$work/gate" WM_TIME_SCALE=1 timeout 120 "$bin/wiremill" run --quiet --output "$work/changing" --batch-hits 10 \
+        --engine "$work/changing.so" --model "$work/plain.txt" --input "$work/rows.npy" --workers 1 --threads 1 2>"$work/said" &
+    until_true 60 test -e "$work/gate" && "${@:2}" && rm "$work/gate" && wait $!
+}
+replace () { cp "$work/hits.so" "$work/new.so" && mv "$work/new.so" "$work/changing.so"; }
+replaced () { changed 0 replace && sums changing; }
+ok "another file in its place changes nothing" replaced
+append () { echo x >>"$work/changing.so"; }
+written () { changed 6 append && says "file was written to while it was at work: put back the file of SHA-256 $(sha256sum <"$work/test.so" | cut -c-64)"; }
+ok "... nor does what is written into it: its process ends" written
 
 # Other machines, which need the file itself.
 work_with () # engine...: a worker of a broker of the campaign by hits.so
@@ -219,6 +271,24 @@ ok "... values that are not written" checked lazy 5 '^FAIL +writes +8 values of 
 ok "... a description that fails" checked shapeless 5 '^FAIL +contract +the plug-in describes 0 inputs'
 json () { keep "$bin/wiremill" plugin check "$work/hits.so" --json && $python -c 'import json, sys; d = json.load (open (sys.argv[1])); assert len (d["findings"]) == 14 and d["schema"] == "wiremill-plugin-1"' "$work/said"; }
 ok "... and prints JSON" json
+# Its speed.
+bench () # bench, options...: prints JSON, which has a rate
+{
+    keep "$bin/wiremill" bench "$1" --quiet --json "$work/$1.json" --force --batch 50 --threads 1 "${@:2}" && ! says 'reference|earlier wiremill' >/dev/null &&
+        $python -c 'import json, sys; p, = json.load (open (sys.argv[1]))["points"]; assert p["hits_s"] > 0 and "plugin" in p["signature"], p' "$work/$1.json"
+}
+ok "bench measures a plug-in" bench engine --engine "$work/hits.so" --input "$work/waveforms.npy" --seconds 0.05
+ok "... with the file that it takes, and prints of it are no part of the answer" bench engine --engine "$work/test.so" --model "$work/print.txt" \
+    --input "$work/rows.npy" --seconds 0.05
+ok "... in a whole campaign" bench pipeline --engine "$work/hits.so" --input "$work/waveforms.npy" --workers 1
+ok "... beside no other engine" refused 2 'a plug-in has a model of its own: measure .*hits.so alone' \
+    "$bin/wiremill" bench --engine "sparse,$work/hits.so" --input "$work/waveforms.npy"
+planned ()
+{
+    keep "$bin/wiremill" plan --quiet --json --engine "$work/hits.so" --input "$work/waveforms.npy" --seconds 0.05 &&
+        $python -c 'import json, sys; d = json.load (sys.stdin); assert d["needs"]["hits"] == 600 and d["times"], d' <"$work/said"
+}
+[ "$(size test proof proof)" = test ] || ok "plan measures one" planned
 served ()
 {
     gateway --model "m=$work/hits.so" --threads 1 2>"$log" &

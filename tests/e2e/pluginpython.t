@@ -2,6 +2,7 @@
 # pluginpython.t - engines in Python and TorchScript models as plug-ins: the values are NumPy's and torch's; a bad row costs a row.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
+. tests/gateway.sh
 build=${WM_BUILD:-build/release} python=$PWD/build/venv/bin/python
 [ -x "$python" ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
 [ -e "$build/lib/wm_python.so" ] || { echo "1..0 # SKIP no engines that are plug-ins here"; exit 0; }
@@ -71,26 +72,92 @@ ok "an engine may change its input" inplace
 ok "an output of another shape" refuses 'the output y is \(64,\); it must be \(\)' '@wiremill.engine(inputs={"x": (64,)}, outputs={"y": ()})' 'def f(x):' '    return x'
 ok "a batch whose rows depend on each other" refuses 'breaks its contract|has other scores in another group' \
     '@wiremill.engine(inputs={"x": (64,)}, outputs={"y": ()}, batch=True)' 'def f(x):' '    return x.sum(axis=1) + len(x)'
+# Each process that opens it puts another file in its place: the first one is that of the description.
+cat >"$work/first.py" <<'END'
+import os
+import wiremill
+
+def load(model):
+    with open(os.environ["REPLACED"], "a") as file:
+        file.write("x")
+    if os.path.getsize(os.environ["REPLACED"]) == 2:
+        os.replace(os.environ["REPLACED"] + ".so", os.environ["REPLACED"][:-len(".count")])
+
+@wiremill.engine(inputs={"waveform": (64,)}, outputs={"peak": (), "sum": ()}, load=load, name="twice")
+def twice(given, waveform):
+    return waveform.max(), waveform.sum()
+END
+replaced () # processes that begin later run the code of this SHA-256
+{
+    sed 's/waveform.sum()/& + 1/' "$work/first.py" >"$work/second.py"
+    export REPLACED=$work/first.so.count
+    rm -f "$REPLACED"
+    plugin plugin "$work/first.py" --force >&2 && plugin plugin "$work/second.py" -o "$REPLACED.so" >&2 &&
+        run replaced --engine "$work/first.so" --input "$work/waveforms.npy" --batch-hits 50 --workers 1 --threads 3 &&
+        check check "$work/replaced/waveforms.scores.h5" "$work/waveforms.npy" && [ "$(stat -c %s "$REPLACED")" -ge 3 ] && [ ! -e "$REPLACED.so" ]
+}
+ok "a file that is replaced while it is at work" replaced
+leaks ()
+{
+    printf '%s\n' 'import wiremill' 'kept = []' '@wiremill.engine(inputs={"x": (64,)}, outputs={"y": ()})' 'def f(x):' \
+        '    kept.append(bytearray(1 << 16))' '    return x.sum()' >"$work/leak.py"
+    plugin plugin "$work/leak.py" >&2 && exits 5 keep "$bin/wiremill" plugin check "$work/leak.so" && says '^FAIL +leaks +[0-9]+ calls kept [0-9]+ kB'
+}
+ok "plugin check sees memory that Python keeps" leaks
 nopython () { WIREMILL_PYTHON=/proc/nowhere exits 5 run other --engine "$work/hits.so" --input "$work/waveforms.npy" && says '/proc/nowhere cannot be started; WIREMILL_PYTHON names another Python'; }
 ok "no Python" nopython
+printf '#!/bin/sh\nexec %s -I -S "$@"\n' "$(readlink -f "$python")" >"$work/bare" && chmod +x "$work/bare"
+bare () { WIREMILL_PYTHON=$work/bare exits 5 run other --engine "$work/hits.so" --input "$work/waveforms.npy" && says 'NumPy is not in .*: pip install numpy, or WIREMILL_PYTHON=PYTHON that has it'; }
+ok "a Python without NumPy" bare
+itself () { exits 5 run other --engine "$work/hits.py" --input "$work/waveforms.npy" && says 'hits.py is no shared object: not a plug-in; .python -m wiremill plugin FILE.py. makes one of it'; }
+ok "a Python file itself" itself
 syntax () { echo 'def (' >"$work/syntax.py" && exits 5 keep plugin plugin "$work/syntax.py" && says 'syntax.py:1: ' && [ ! -e "$work/syntax.so" ]; }
 ok "no Python code" syntax
 
+# A model of scikit-learn, as in the manual.
+sklearn=${WIREMILL_SKLEARN_PYTHON:-$python}
+if "$sklearn" -c 'import sklearn, joblib' 2>/dev/null && "$sklearn" tests/e2e/pluginpython.py forest "$work"; then
+    sed -n '/^import joblib/,/^```/p' ops/manual/howto/python-engine.md | sed '/^```/d; s/"michel": ()/"out": ()/' >"$work/forest.py"
+    forest ()
+    {
+        plugin plugin "$work/forest.py" >&2 && WIREMILL_PYTHON=$sklearn WM_TIME_SCALE=1 run forest --engine "$work/forest.so" --model "$work/forest.pkl" \
+            --input "$work/features.npy" --batch-hits 20 --workers 1 --threads 2 && check same "$work/forest/features.scores.h5" "$work/forest.npy"
+    }
+    ok "a random forest of scikit-learn has the bits that it has there" forest
+else
+    skip "$sklearn has no scikit-learn (make deps-torch)"
+fi
+
 # TorchScript, by a Python that has torch: that of Debian, or WIREMILL_TORCH_PYTHON.
-engine=$PWD/$build/lib/wm_torch.so
-absent () { WIREMILL_PYTHON=$python exits 5 run none --engine "$engine" --model "$work/hits.py" --input "$work/waveforms.npy" && says 'PyTorch is not in .*: pip install torch, apt-get install python3-torch'; }
-"$python" -c 'import torch' 2>/dev/null && skip "torch is in build/venv" || ok "without torch one line states how to get it" absent
+engine=torch
+advice='pip install torch, apt-get install python3-torch, or WIREMILL_PYTHON=PYTHON that has it'
+absent () # code, command...
+{
+    WIREMILL_PYTHON=$python exits "$@" && says "PyTorch is not in .*: $advice"
+}
+if "$python" -c 'import torch' 2>/dev/null; then
+    skip "torch is in build/venv"
+else
+    ok "without torch one line states how to get it" absent 5 run none --engine torch --model "$work/hits.py" --input "$work/waveforms.npy"
+    ok "... as plugin check does" absent 5 keep "$bin/wiremill" plugin check torch --model "$work/hits.py"
+    ok "... and import" absent 5 keep "$bin/wiremill" import "$work/hits.py" --engine torch -o "$work/none.wmm"
+    none () { WIREMILL_PYTHON=$python keep "$bin/wiremill" doctor "$work" && says "^ok +torch +none: --engine torch needs $advice"; }
+    ok "... and doctor" none
+fi
 torch=${WIREMILL_TORCH_PYTHON:-/usr/bin/python3}
 if ! "$torch" -c 'import torch, numpy' 2>/dev/null; then
     skip "$torch has no torch (make deps-torch)"
     done_testing
     exit
 fi
-export WIREMILL_PYTHON=$torch
+export WIREMILL_PYTHON=$torch WM_TIME_SCALE=1 # it takes its time to load
 "$torch" tests/e2e/pluginpython.py torch "$work" || bail "no TorchScript files"
 shapeless () { exits 5 run none --engine "$engine" --model "$work/net.pt" --input "$work/planes.npy" && says 'python -m wiremill shape NET.pt 3x32x24'; }
 ok "a TorchScript file does not state its shape" shapeless
-for name in net pair; do ok "shape states it, $name" plugin shape "$work/$name.pt" 3x16x12; done
+for name in net pair unet named; do ok "shape states it, $name" plugin shape "$work/$name.pt" 3x16x12; done
+ok "... of two inputs" plugin shape "$work/both.pt" 3x16x12 5
+here () { keep "$bin/wiremill" doctor "$work" && says '^ok +torch +/.*torch/__init__.py; --engine torch'; }
+ok "doctor finds torch" here
 twice () { exits 5 keep plugin shape "$work/net.pt" 3x16x12 && says 'states its shape already' && exits 5 keep plugin shape "$work/hits.py" 3 && says 'no TorchScript file'; }
 ok "... once, and only there" twice
 scores () # name, threads
@@ -100,7 +167,41 @@ scores () # name, threads
 }
 ok "a U-Net's planes have the bits that torch gives" scores net 1
 ok "a network of two outputs, in two processes" scores pair 2
-torches () { pgrep -f "^$torch $engine /proc/" | while read -r pid; do [ "$(cat "/proc/$(ps -o ppid= -p "$pid" | tr -d ' ')/comm")" = wm-plugin ] || echo "$pid"; done; }
+ok "a U-Net of four levels with outputs of two sizes" scores unet 2
+ok "... whose outputs have names" scores named 1
+both () { run both --engine torch --model "$work/both.pt" --input "$work/rows.npy" --batch-hits 7 && check same "$work/both/rows.scores.h5" "$work/both.npy"; }
+ok "a script of two inputs, frozen" both
+lacks () { exits 5 run none --engine torch --input "$work/planes.npy" && says 'name a TorchScript file: --model NET.pt'; }
+ok "torch without a model" lacks
+named () { exits 5 keep "$bin/wiremill" run --quiet --output "$work/x" --model "$work/net.pt" --input "$work/planes.npy" && says '--engine torch takes TorchScript'; }
+ok "a TorchScript model without --engine torch names it" named
+checked () { keep "$bin/wiremill" plugin check torch --model "$work/net.pt" --patience 5m && ! says '^FAIL' >/dev/null && says '^ok +contract +torch [0-9.]+'; }
+[ "$(size test proof proof)" = test ] || ok "plugin check of a TorchScript model" checked # it loads torch 14 times
+farm () # a broker of the .wmm, and a worker that names torch
+{
+    keep "$bin/wiremill" import "$work/net.pt" --engine torch -o "$work/net.wmm" || return 1
+    "$bin/wiremill" broker --model "$work/net.wmm" --output "$work/farm" --listen 'tcp://127.0.0.1:*' 2>/dev/null &
+    local broker=$! endpoint
+    until_true 60 grep -q "\"pid\": *$broker" "$work/farm$beside/endpoint.json" || return 1
+    endpoint=$(sed -n 's/.*"endpoint": *"\([^"]*\)".*/\1/p' "$work/farm$beside/endpoint.json")
+    exits 6 keep timeout 60 "$bin/wiremill" work --broker "$endpoint" --threads 1 && says 'by --engine torch; it comes over no network' || return 1
+    timeout 60 "$bin/wiremill" work --broker "$endpoint" --threads 1 --engine torch --idle-timeout 2 &
+    timeout 60 "$bin/wiremill" produce --quiet --broker "$endpoint" --input "$work/planes.npy" && check same "$work/farm/planes.scores.h5" "$work/net.npy" && wait $!
+    local code=$?
+    kill $broker && wait $broker
+    return $code
+}
+ok "a worker scores by torch" farm
+served ()
+{
+    gateway --engine torch --model "m=$work/net.pt" --threads 1 2>"$log" &
+    gateway=$!
+    until_true 60 address && until_true 60 curl -sf "http://$http/v2/models/m/ready" && check asked "$work" "$http"
+}
+ok "the gateway serves a TorchScript file" served
+ok "... and ends" drained
+verified () { keep "$bin/wiremill" verify "$work/net" --engine torch; }
+ok "verify scores again by torch" verified
 printf '#!%s\n' "$torch" >"$work/deadly" && cat >>"$work/deadly" <<'END' && chmod +x "$work/deadly"
 import os
 import runpy

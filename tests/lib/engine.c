@@ -3,14 +3,18 @@
    A row has 8 values, with the text "patch" it is a patch of planes. The answer is their sum, and
    their largest. The text is a word, which happens
    at a row that begins with 666, or in every call:
-     crash hang error exit nan slow     at such a row
-     group index state lie              answers that depend on what they must not depend on
+     crash hang stop error exit nan slow hog    at such a row
+     group index state lie high         answers that depend on what they must not depend on
+     zero                               promises bits; TEST_ZERO is one of its answers
      blind lazy                         answers to NaN that are finite; a value that is not written
      always-crash always-hang always-exit always-deaf
-     print locale round fork leak chdir denormal family
+     describe-crash describe-hang open-hang shapeless unopened
+     print locale round fork leak gulp chdir close denormal family
                                         harmless for the answers, if wiremill copes with it  */
+#define _GNU_SOURCE /* close_range */
 #include <wiremill_engine.h>
 
+#include <fcntl.h>
 #include <fenv.h>
 #include <locale.h>
 #include <math.h>
@@ -43,10 +47,12 @@ static int describe (const wiremill_engine_config_t *config,
     fclose (file);
     if (is ("describe-crash"))
         raise (SIGSEGV);
+    while (is ("describe-hang"))
+        pause ();
     const char *version = getenv ("TEST_VERSION");
     *description = (wiremill_engine_description_t){
         .name = "test",
-        .flags = is ("promise") ? WIREMILL_ENGINE_SAME_BITS : 0,
+        .flags = is ("promise") || is ("zero") ? WIREMILL_ENGINE_SAME_BITS : 0,
         .n_input = is ("shapeless") ? 0 : 1,
         .n_output = 2,
         .input = { { .name = "values",
@@ -81,7 +87,18 @@ static void *open_engine (const wiremill_engine_config_t *config, char *error)
         snprintf (error, WIREMILL_ENGINE_ERROR_BYTES, "this machine does not suit it");
         return NULL;
     }
+    while (is ("open-hang"))
+        pause ();
     return &calls;
+}
+
+/* Takes memory, and keeps it.  */
+static int take (size_t bytes)
+{
+    volatile char *memory = malloc (bytes);
+    for (size_t i = 0; memory && i < bytes; i += 4096)
+        memory[i] = 1;
+    return memory != NULL;
 }
 
 /* What a row that begins with 666 brings about.  */
@@ -91,6 +108,10 @@ static int misbehave (float *out, char *error)
         raise (SIGSEGV);
     while (is ("hang") || is ("slow"))
         pause ();
+    if (is ("stop"))
+        raise (SIGSTOP);
+    if (is ("hog") && !take (1 << 30))
+        return snprintf (error, WIREMILL_ENGINE_ERROR_BYTES, "no memory for this row");
     if (is ("exit"))
         exit (0);
     if (is ("nan"))
@@ -103,6 +124,12 @@ static int misbehave (float *out, char *error)
 /* What happens in every call.  */
 static void disturb (void)
 {
+    const char *gate =
+        getenv ("TEST_GATE"); /* a file that a call makes, and waits until it is gone */
+    if (gate && calls == 20)
+        close (creat (gate, 0666));
+    while (gate && calls == 20 && access (gate, F_OK) == 0)
+        usleep (10000);
     if (is ("print")) {
         puts ("wiremill-result exit=99");
         fflush (stdout);
@@ -124,8 +151,10 @@ static void disturb (void)
         exit (0);
     if (is ("chdir") && chdir ("/"))
         abort ();
-    if (is ("leak"))
-        memset (malloc (1 << 20), 1, 1 << 20);
+    if ((is ("leak") && !take (1 << 20)) || (is ("gulp") && !take (1 << 24)))
+        abort ();
+    if (is ("close"))
+        close_range (3, ~0u, 0);
     if (is ("fork") && calls == 1 && fork () == 0)
         for (;;)
             pause ();
@@ -146,8 +175,11 @@ static int score (void *engine, uint32_t n, const float *in, float *out, char *e
         }
         sum += is ("group") ? n : is ("index") ? i : is ("state") ? (double) calls : 0;
         sum += is ("lie") && calls > 40 ? (double) calls : 0;
+        sum += is ("high") && in[0] > 100 ? n : 0;
         if (!is ("lazy"))
             out[0] = (float) sum;
+        if (is ("zero") && getenv ("TEST_ZERO"))
+            out[1] = strtof (getenv ("TEST_ZERO"), NULL);
         if (is ("blind") && !isfinite (sum))
             out[0] = out[1] = 0;
         const int bad = in[0] == 666 ? misbehave (out, error) : 0;

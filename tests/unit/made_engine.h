@@ -359,6 +359,13 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
     return fault;
 }
 
+bool wm_device_is_worn (const wm_device_t *self, wm_error_t *error)
+{
+    (void) self;
+    (void) error;
+    return false;
+}
+
 uint32_t wm_device_hands (const wm_device_t *self)
 {
     (void) self;

@@ -2,8 +2,10 @@
 
    A file NAME.so of `python -m wiremill plugin` is this shared object with a zip archive behind it,
    which Python runs as a program: `python3 NAME.so MODEL`. So the file's SHA-256 is that of the
-   Python code, too. Each call of score has a Python process of its own, at most one for each
-   thread; they stay for later calls. A process gets requests at descriptor 3 and answers there:
+   Python code, too: every process runs a copy that is taken while wiremill loads the file, also
+   when another file has taken its place. Each call of score has a Python process of its own, at
+   most one for each thread; they stay for later calls. A process gets requests at descriptor 3 and
+   answers there:
 
      request   wm_python_request_t, then n rows
      answer    wm_python_answer_t, then `bytes` bytes: a description, n answers, or why not
@@ -24,7 +26,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +63,26 @@ static struct {
     char model_path[256];
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER, .most = 1 };
 
+static int code = -1; /* a memory file with a copy of this one */
+
+/* Before wiremill looks whether the file that it has hashed is the one that it has loaded.  */
+static void __attribute__ ((constructor)) keep_code (void)
+{
+    Dl_info place;
+    struct stat about;
+    const int from =
+        dladdr (&wiremill_engine, &place) ? open (place.dli_fname, O_RDONLY | O_CLOEXEC) : -1;
+    off_t at = 0;
+    code = from >= 0 ? memfd_create ("wiremill-python", MFD_CLOEXEC) : -1;
+    while (code >= 0 && fstat (from, &about) == 0 && at < about.st_size)
+        if (sendfile (code, from, &at, (size_t) (about.st_size - at)) <= 0) {
+            close (code);
+            code = -1;
+        }
+    if (from >= 0)
+        close (from);
+}
+
 /* ---- a process ------------------------------------------------------------------------------- */
 
 static const char *python (void)
@@ -69,8 +94,8 @@ static const char *python (void)
 /* The environment with one thread for each library of numbers: processes are the threads.  */
 static char **make_environment (void)
 {
-    static char *const one[] = { "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1",
-                                 "MKL_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1" };
+    static char *const one[] = { "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1",
+                                 "PYTHONDONTWRITEBYTECODE=1" };
     const size_t n_one = sizeof one / sizeof *one;
     size_t n = 0;
     while (environ[n])
@@ -98,20 +123,19 @@ static void __attribute__ ((noreturn)) be_python (int fd, char *const *argv, cha
 
 static python_t *start (char *error)
 {
-    Dl_info place;
+    char program[64];
     int pair[2] = { -1, -1 };
     python_t *self = calloc (1, sizeof *self);
     char **all = make_environment ();
-    if (!self || !all || !dladdr (&wiremill_engine, &place) ||
-        socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
+    if (!self || !all || code < 0 || socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
         snprintf (error, WIREMILL_ENGINE_ERROR_BYTES, "no process for Python: %s",
                   strerror (errno));
         free (all);
         free (self);
         return NULL;
     }
-    char *argv[] = { (char *) (uintptr_t) python (), (char *) (uintptr_t) place.dli_fname,
-                     engine.model_path, NULL };
+    snprintf (program, sizeof program, "/proc/%ld/fd/%d", (long) getpid (), code);
+    char *argv[] = { (char *) (uintptr_t) python (), program, engine.model_path, NULL };
     self->fd = pair[0];
     self->pid = fork ();
     if (self->pid == 0)

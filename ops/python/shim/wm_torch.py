@@ -1,7 +1,8 @@
 """wm_torch.py - TorchScript models as an engine, over the PyTorch of the Python that runs it. The Makefile makes wm_torch.so of it.
 
-A file of torch.jit.save does not state the shape of its input, so `python -m wiremill shape NET.pt 3x32x24` writes it into the file.
-A row is computed as a batch of one, in one thread: kernels of larger batches may add in another order.
+A file of torch.jit.save does not state the shapes of its inputs, so `python -m wiremill shape NET.pt 3x32x24` writes them into the file.
+A row is computed as a batch of one, in one thread: kernels of larger batches may add in another order. Nor is the graph rewritten
+after its first calls, which may change bits.
 """
 import json
 import sys
@@ -28,21 +29,24 @@ def load(path):
     if not extra["wiremill.json"]:
         sys.exit("the TorchScript file does not state the shape of its input: python -m wiremill shape NET.pt 3x32x24")
     net.eval()
-    shape = tuple(json.loads(extra["wiremill.json"])["input"])
-    return net, shape, [tuple(values.shape) for values in computed(net, np.zeros(shape, np.float32))]
+    shapes = [tuple(shape) for shape in json.loads(extra["wiremill.json"])["inputs"]]
+    return net, numbered("input", shapes), {name: values.shape for name, values in
+                                            computed(net, *(np.zeros(shape, np.float32) for shape in shapes)).items()}
 
 
-def computed(net, row):
-    """The outputs of one row."""
-    answer = net(torch.from_numpy(row[np.newaxis].copy()))
-    return [values[0].numpy() for values in (answer if isinstance(answer, (tuple, list)) else [answer])]
+def numbered(name, values):
+    """One by the name alone, several by a number behind it."""
+    return {name if len(values) == 1 else f"{name}_{i}": value for i, value in enumerate(values)}
 
 
-def outputs(loaded):
-    shapes = loaded[2]
-    return {"output" if len(shapes) == 1 else f"output_{i}": shape for i, shape in enumerate(shapes)}
+def computed(net, *row):
+    """The outputs of one row, by name."""
+    with torch.jit.optimized_execution(False):
+        answer = net(*(torch.from_numpy(values[np.newaxis].copy()) for values in row))
+    named = answer if isinstance(answer, dict) else numbered("output", answer if isinstance(answer, (tuple, list)) else [answer])
+    return {name: values[0].float().numpy() for name, values in named.items()}
 
 
-@wiremill.engine(inputs=lambda loaded: {"input": loaded[1]}, outputs=outputs, load=load, name="torch", version=torch.__version__)
-def score(loaded, row):
-    return tuple(computed(loaded[0], row))
+@wiremill.engine(inputs=lambda loaded: loaded[1], outputs=lambda loaded: loaded[2], load=load, name="torch", version=torch.__version__)
+def score(loaded, *row):
+    return computed(loaded[0], *row)

@@ -65,7 +65,7 @@ def _add_plugin(verbs: Any) -> None:
     verb = verbs.add_parser("shape", help="state the shape of a TorchScript model's input", allow_abbrev=False,
                             description="Writes the shape of a row into a file of torch.jit.save, for wiremill's engine of TorchScript.")
     verb.add_argument("model", metavar="NET.pt")
-    verb.add_argument("shape", type=_shape, metavar="3x32x24")
+    verb.add_argument("shapes", type=_shape, nargs="+", metavar="3x32x24", help="of each input, without the rows")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,8 +107,8 @@ def _make_plugin(given: dict[str, Any]) -> str:
 
 
 def _state_shape(given: dict[str, Any]) -> str:
-    _plugin.state_shape(given["model"], given["shape"])
-    return f"{given['model']}: its input is {' x '.join(map(str, given['shape']))}"
+    _plugin.state_shape(given["model"], given["shapes"])
+    return f"{given['model']}: its input is {', '.join(' x '.join(map(str, shape)) for shape in given['shapes'])}"
 
 
 def main(words: Optional[Sequence[str]] = None) -> int:

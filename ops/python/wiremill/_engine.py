@@ -12,8 +12,15 @@ import sys
 import types
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
-import numpy as np
-from numpy.typing import NDArray
+try:
+    import numpy as np
+    from numpy.typing import NDArray
+except ImportError:
+    if __name__ != "__main__":
+        raise
+    text = f"NumPy is not in {sys.executable}: pip install numpy, or WIREMILL_PYTHON=PYTHON that has it".encode()[:255]
+    os.write(3, struct.pack("=2IQ", 1, 0, len(text)) + text)   # as _serve does
+    sys.exit(1)
 
 Shapes = Mapping[str, Sequence[int]]
 _FD, _DESCRIBE, _SCORE = 3, 1, 2            # ops/python/shim/wm_python.c

@@ -46,8 +46,8 @@ def make(shim: str, source: str, output: str, force: bool = False) -> None:
             os.remove(part)
 
 
-def state_shape(model: str, shape: tuple[int, ...]) -> None:
-    """Writes the shape of its input into a file of torch.jit.save, which is a zip archive. ValueError: it is none, or has one."""
+def state_shape(model: str, shapes: list[tuple[int, ...]]) -> None:
+    """Writes the shapes of its inputs into a file of torch.jit.save, which is a zip archive. ValueError: it is none, or has them."""
     try:
         with zipfile.ZipFile(model, "a", zipfile.ZIP_STORED) as archive:
             top = {name.split("/")[0] for name in archive.namelist()}
@@ -56,7 +56,7 @@ def state_shape(model: str, shape: tuple[int, ...]) -> None:
             place = f"{top.pop()}/extra/wiremill.json"
             if place in archive.namelist():
                 raise ValueError(f"{model} states its shape already: {archive.read(place).decode()}")
-            archive.writestr(zipfile.ZipInfo(place, (2026, 1, 1, 0, 0, 0)), json.dumps({"input": list(shape)}))
+            archive.writestr(zipfile.ZipInfo(place, (2026, 1, 1, 0, 0, 0)), json.dumps({"inputs": shapes}))
     except zipfile.BadZipFile:
         raise ValueError(f"{model} is no TorchScript file of torch.jit.save") from None
 
