@@ -372,6 +372,12 @@ uint32_t wm_device_hands (const wm_device_t *self)
     return told->streams ? 0 : told->hands ? (uint32_t) told->hands : 1;
 }
 
+const wm_engine_t *wm_device_by (const wm_device_t *self)
+{
+    (void) self;
+    return wm_device_engine (told->streams ? "cuda" : "sparse");
+}
+
 uint64_t wm_device_launches (const wm_device_t *self)
 {
     (void) self;

@@ -49,7 +49,7 @@ static const char *ask (const wm_served_t *one, const json_t *status)
 {
     static char path[64];
     double age_s;
-    const json_t *list = wm_held_reader_lend (reader, one, status, &age_s),
+    const json_t *list = wm_held_reader_lend (reader, one, WM_HELD_ROWS, status, &age_s),
                  *first = json_array_get (json_object_get (list, "held"), 0);
     snprintf (path, sizeof path, "%s",
               list ? json_string_value (json_object_get (first, "path")) : "");
