@@ -142,8 +142,8 @@ check: tested deps-farm deps-root
 	+@WM_BUILD=$(B) tests/proof.sh test
 proof-again: export FORGET := 1
 proof-again: proof ## make proof with all its parts, whatever is green
-proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants deps-opencl deps-torch all $(NEEDED) deps-farm \
-    deps-root-old
+proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants deps-opencl deps-torch deps-sklearn all $(NEEDED) \
+    deps-farm deps-root-old
 proof: ## every promise tried at length (hours; JOBS=n); goes on where it was stopped; ends with a table
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
@@ -239,6 +239,12 @@ deps-root-old: deps-root
 .PHONY: deps-torch
 deps-torch:
 	-@/usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || $(MAKE) --no-print-directory deps PACKAGES=python3-torch
+# scikit-learn, whose random forest is another of that test's engines.
+.PHONY: deps-sklearn
+deps-sklearn: $(VENV)/.made
+	-@[ $(VENV)/.sklearn -nt tests/requirements-sklearn.txt ] || { \
+	    echo "  PIP   $$(paste -sd' ' tests/requirements-sklearn.txt)"; \
+	    $(VENV)/bin/python -m pip -q install -r tests/requirements-sklearn.txt && touch $(VENV)/.sklearn; }
 # The parser of tests/mutants.py.
 .PHONY: deps-mutants
 deps-mutants: $(VENV)/.made

@@ -125,7 +125,7 @@ if "$sklearn" -c 'import sklearn, joblib' 2>/dev/null && "$sklearn" tests/e2e/pl
     }
     ok "a random forest of scikit-learn has the bits that it has there" forest
 else
-    skip "$sklearn has no scikit-learn (make deps-torch)"
+    skip "$sklearn has no scikit-learn (make deps-sklearn)"
 fi
 
 # TorchScript, by a Python that has torch: that of Debian, or WIREMILL_TORCH_PYTHON.
