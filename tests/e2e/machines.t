@@ -1,6 +1,6 @@
 #!/bin/bash
-# machines.t - one campaign on every engine of this machine that has strict fp32, by turns and together. Workers and engines are killed,
-# and in `make proof` the broker, too. The output is that of one engine, byte for byte, signatures included.
+# machines.t - one campaign on every engine of this machine that has strict fp32, by turns and together. Workers and engines are
+# killed, and in `make proof` the broker, too. The output is that of one engine, byte for byte, signatures included.
 #
 # Engines: kernels of the CPU (--isa), OpenCL on pocl, CUDA on the stand-in for a GPU, NEON by an emulator (make arm64); those that
 # are here.
@@ -72,7 +72,7 @@ together ()
     fi
     wait $producer
     code=$?
-    kill "${pids[@]}"
+    "$bin/wiremill" drain "$work/all" # proot keeps signals to itself
     wait "${pids[@]}"
     kill $broker
     wait $broker
