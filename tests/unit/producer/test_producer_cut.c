@@ -108,7 +108,52 @@ static void batch_is_valid (const wm_batch_t *batch, uint32_t batch_hits, uint32
         assert_true (isfinite (batch->value[i]));
 }
 
-/* Cuts with small limits; the patch of every hit must be that of one batch without limits.  */
+/* The patch of each hit from the whole of its plane, without what cuts: every cell of every wire is
+   there, zero or not. Hits outside their plane are left out.  */
+static void patches_of_planes (const wm_event_t *event, const wm_spec_t *spec, float *want)
+{
+    const size_t values = (size_t) spec->patch_wire * spec->patch_bin;
+    const uint32_t n_tick = event->n_tick, n_col = wm_image_n_col (spec, n_tick);
+    float *row = malloc (n_tick * sizeof *row), *factor = NULL;
+    wm_batch_t batch = { 0 };
+    if (spec->lifetime == WM_LIFETIME_EXP) {
+        factor = malloc (n_tick * sizeof *factor);
+        wm_image_lifetime (event->tau_us, 0, event->tick_us, event->trigger_offset, 0, n_tick,
+                           factor);
+    }
+    for (uint32_t p = 0; p < event->n_plane; p++) {
+        const wm_event_plane_t *plane = &event->plane[p];
+        batch.kind = wm_image_kind (spec), batch.plane = (uint32_t) plane->plane;
+        batch.n_wire = batch.n_run = plane->n_wire, batch.n_col = n_col, batch.n_hit = 1;
+        batch.n_value = plane->n_wire * n_col;
+        assert_int_equal (wm_batch_reserve (&batch, NULL), WM_OK);
+        for (uint32_t w = 0; w < plane->n_wire; w++) {
+            float *cell = batch.value + (size_t) w * n_col;
+            batch.run_wire[w] = w, batch.run_first[w] = 0, batch.run_length[w] = n_col;
+            memset (row, 0, n_tick * sizeof *row);
+            for (uint64_t r = plane->roi_first; r < plane->roi_first + plane->roi_count; r++)
+                if (event->roi[r].wire == w)
+                    memcpy (row + event->roi[r].tick, event->sample + event->roi[r].value,
+                            event->roi[r].count * sizeof *row);
+            if (spec->view == WM_FULL_VIEW)
+                wm_image_downscale (spec, batch.plane, row, factor, n_tick, cell);
+            else
+                for (uint32_t t = 0; t < n_tick; t++)
+                    cell[t] = factor ? row[t] * factor[t] : row[t];
+        }
+        for (uint32_t i = 0; i < event->n_hit; i++)
+            if (event->hit[i].plane == plane->plane && isfinite (event->hit[i].time)) {
+                batch.hit_wire[0] = (uint32_t) event->hit[i].wire;
+                batch.hit_col[0] = wm_image_col (spec, event->hit[i].time);
+                wm_image_patch_reference (spec, &batch, 0, want + i * values);
+            }
+    }
+    wm_batch_clear (&batch);
+    free (factor);
+    free (row);
+}
+
+/* Cuts with small limits; the patch of every hit must be that of its whole plane.  */
 static void patches_agree (const wm_event_t *event, const wm_spec_t *spec, uint32_t batch_hits,
                            uint32_t batch_bytes)
 {
@@ -119,16 +164,8 @@ static void patches_agree (const wm_event_t *event, const wm_spec_t *spec, uint3
     const uint32_t *hit;
     uint32_t last_plane = 0, last_wire = 0;
     wm_error_t error;
-    wm_cut_t *whole = wm_cut_new (spec, (wm_cut_limits_t){ 4, 1u << 30, WM_RAW_BYTES_MAX, true });
     wm_cut_t *cut = wm_cut_new (spec, (wm_cut_limits_t){ 4, batch_hits, batch_bytes, true });
-    assert_int_equal (wm_cut_start (whole, event, "test", NULL), WM_OK);
-    for (;;) {
-        assert_int_equal (wm_cut_next (whole, &batch, &hit, NULL), WM_OK);
-        if (!batch.n_hit)
-            break;
-        for (uint32_t i = 0; i < batch.n_hit; i++)
-            wm_image_patch_reference (spec, &batch, i, want + hit[i] * values);
-    }
+    patches_of_planes (event, spec, want);
     assert_int_equal (wm_cut_start (cut, event, "test", NULL), WM_OK);
     for (;;) {
         if (wm_cut_next (cut, &batch, &hit, &error))
@@ -150,7 +187,8 @@ static void patches_agree (const wm_event_t *event, const wm_spec_t *spec, uint3
             }
             last_plane = batch.plane, last_wire = batch.hit_wire[i];
             wm_image_patch_reference (spec, &batch, i, patch);
-            assert_memory_equal (patch, want + hit[i] * values, 4 * values);
+            for (size_t k = 0; k < values; k++)
+                assert_true (patch[k] == want[hit[i] * values + k]);
         }
     }
     uint32_t n_held;
@@ -162,7 +200,6 @@ static void patches_agree (const wm_event_t *event, const wm_spec_t *spec, uint3
     for (uint32_t i = 0; i < event->n_hit; i++)
         assert_int_equal (seen[i], 1);
     wm_cut_destroy (&cut);
-    wm_cut_destroy (&whole);
     wm_batch_clear (&batch);
     free (want);
     free (patch);
@@ -365,6 +402,42 @@ static void fiducial_and_same_cell (void **state)
         if (wm_cut_in_fiducial (cut)[i] != list[i].inside)
             fail_msg ("hit %d", i);
     assert_int_equal (wm_cut_n_same_cell (cut), n_same);
+    wm_cut_destroy (&cut);
+    wm_event_clear (&event);
+}
+
+/* The margins are an eighth of each side of the patch. In own view a cell is the same where a time
+   is the whole ticks of the one before.  */
+static void margins_and_ticks (void **state)
+{
+    (void) state;
+    static const char tall[] = "lifetime: none\npatch: [16, 48]\n"; /* 2 wires, 6 bins of 6 ticks */
+    static const struct {
+        int32_t wire;
+        float time;
+        uint8_t inside;
+    } list[] = { { 2, 36, 1 }, { 1, 36, 0 }, { 67, 36, 1 }, { 68, 36, 0 }, { 30, 35.9f, 0 } };
+    enum { N = sizeof list / sizeof *list };
+    const wm_cut_limits_t limits = { 4, 64, WM_RAW_BYTES_MAX, true };
+    wm_event_t event = { 0 };
+    wm_spec_t spec;
+    assert_int_equal (wm_spec_parse (&spec, tall, strlen (tall), "test", NULL), WM_OK);
+    event_make (&event, 1, 0);
+    for (int i = 0; i < N; i++)
+        hit_add (&event, 1, 0, list[i].wire, list[i].time);
+    wm_cut_t *cut = wm_cut_new (&spec, limits);
+    assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    for (int i = 0; i < N; i++)
+        assert_int_equal (wm_cut_in_fiducial (cut)[i], list[i].inside);
+    wm_cut_destroy (&cut);
+    spec = spec_of (3);
+    event_make (&event, 1, 0);
+    static const float time[] = { 50, 50.4f, 50, 50.4f, 51 };
+    for (int i = 0; i < 5; i++)
+        hit_add (&event, 1, 0, 10, time[i]);
+    cut = wm_cut_new (&spec, limits);
+    assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    assert_int_equal (wm_cut_n_same_cell (cut), 1); /* the third */
     wm_cut_destroy (&cut);
     wm_event_clear (&event);
 }
@@ -612,21 +685,22 @@ static void stacks_are_their_planes (void **state)
     spec.points = WM_POINTS_SPACEPOINTS;
     event_make (&event, 7, 0);
     assert_int_equal (
-        wm_event_reserve (&event.cell, &event.cell_max, 2 * (N + 3), sizeof *event.cell, NULL),
+        wm_event_reserve (&event.cell, &event.cell_max, 2 * (N + 4), sizeof *event.cell, NULL),
         WM_OK);
-    for (int i = 0; i < N + 3; i++)
+    for (int i = 0; i < N + 4; i++)
         hit_add (&event, 1, -1, -1, 0);
     memcpy (event.cell, cells, sizeof cells);
-    event.cell[2 * N] = (wm_event_cell_t){ 30, 500 }; /* three that are held */
+    event.cell[2 * N] = (wm_event_cell_t){ 30, 500 }; /* four that are held */
     event.cell[2 * N + 1] = (wm_event_cell_t){ 20, -0x1.8p30f };
     event.cell[2 * N + 2] = (wm_event_cell_t){ 30, 500 };
     event.cell[2 * N + 3] = (wm_event_cell_t){ 40, 500 };
     event.cell[2 * N + 4] = event.cell[2 * N + 5] = (wm_event_cell_t){ 30, 500 };
     event.hit[N + 2].tpc = 2; /* of which there are no planes */
+    event.cell[2 * N + 6] = event.cell[2 * N + 7] = (wm_event_cell_t){ WM_EVENT_NO_CELL, 0 };
     cut = wm_cut_new (&spec, limits);
     assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
-    for (int i = 0; i < N; i++)
-        assert_int_equal (wm_cut_in_fiducial (cut)[i], inside[i]);
+    for (int i = 0; i < N + 4; i++)
+        assert_int_equal (wm_cut_in_fiducial (cut)[i], i < N && inside[i]);
     while (!wm_cut_next (cut, &batch, &hit, NULL) && batch.n_hit)
         for (uint32_t i = 0; i < batch.n_hit; i++, n_found++) {
             assert_int_equal (batch.n_wire, 70 + 16 + 40); /* a patch of wires between */
@@ -636,10 +710,24 @@ static void stacks_are_their_planes (void **state)
         }
     assert_int_equal (n_found, N);
     const wm_manifest_held_t *held = wm_cut_held (cut, &n_held);
-    assert_int_equal (n_held, 3);
+    assert_int_equal (n_held, 4);
     assert_int_equal (held[0].status, WM_HIT_BAD_TIME);
-    assert_int_equal (held[1].status, WM_HIT_BAD_WIRE);
-    assert_int_equal (held[2].status, WM_HIT_BAD_WIRE);
+    for (int i = 1; i < 4; i++)
+        assert_int_equal (held[i].status, WM_HIT_BAD_WIRE);
+    wm_cut_destroy (&cut);
+    /* A cell that is not finite holds the hits that read it in any channel.  */
+    const wm_roi_t *bad = &event.roi[event.plane[1].roi_first];
+    event.sample[bad->value] = NAN;
+    event.cell[0] = (wm_event_cell_t){ 30, 500 };
+    event.cell[1] = (wm_event_cell_t){ (int32_t) bad->wire, (float) bad->tick };
+    event.n_hit = 1;
+    cut = wm_cut_new (&spec, limits);
+    assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    assert_int_equal (wm_cut_next (cut, &batch, &hit, NULL), WM_OK);
+    assert_int_equal (batch.n_hit, 0);
+    held = wm_cut_held (cut, &n_held);
+    assert_int_equal (n_held, 1);
+    assert_int_equal (held[0].status, WM_HIT_BAD_PIXEL);
     wm_cut_destroy (&cut);
     wm_batch_clear (&batch);
     wm_event_clear (&event);
@@ -781,6 +869,7 @@ int main (void)
         cmocka_unit_test (bad_pixels_hold_their_hits),
         cmocka_unit_test (bad_hits_are_held),
         cmocka_unit_test (fiducial_and_same_cell),
+        cmocka_unit_test (margins_and_ticks),
         cmocka_unit_test (empty_patches),
         cmocka_unit_test (windows_without_charge_share_a_cell),
         cmocka_unit_test (lifetime_needs_facts),
