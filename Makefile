@@ -36,7 +36,7 @@ APART_ops      := lib bundle
 # Code for one instruction set lies in files that are named after it; which kernel runs is chosen at run time.
 MACHINE  := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ISA_FILES_x86_64  := avx2 avxvnni avx512 vnni bf16 amx
-ISA_FILES_aarch64 := neon
+ISA_FILES_aarch64 := neon neonbf16
 FOREIGN := $(foreach m,$(filter-out $(MACHINE),x86_64 aarch64),$(ISA_FILES_$(m):%=kernels/sparse/wm_sparse_%.c) \
     $(ISA_FILES_$(m):%=kernels/sparse/wm_sparse_int16_%.c))
 sources = $(filter-out %/main.c $(APART_$(1):%=$(1)/%/%.c) $(FOREIGN),$(wildcard $(1)/*.c $(1)/*/*.c))
@@ -136,6 +136,7 @@ $(B)/obj/kernels/%_avxvnni.o: ISA := $(ISA_AVX2) -mavxvnni
 $(B)/obj/kernels/%_avx512.o:  ISA := $(ISA_AVX512) -mprefer-vector-width=512
 $(B)/obj/kernels/%_vnni.o:    ISA := $(ISA_AVX512) -mavx512vnni -mprefer-vector-width=512
 $(B)/obj/kernels/%_bf16.o:    ISA := $(ISA_AVX512) -mavx512bf16
+$(B)/obj/kernels/%_neonbf16.o: ISA := -march=armv8.2-a+bf16
 $(B)/obj/kernels/%_amx.o:     ISA := $(ISA_AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 
 # The program that OpenCL's drivers compile is part of ours.
@@ -185,7 +186,7 @@ LIBRARY_SRC := $(wildcard ops/lib/*.c)
 LIBRARY_MAP := ops/lib/libwiremill.map
 VERSION     := $(shell sed -n 's/^.define WM_VERSION "\(.*\)"/\1/p' schema/wm_limits.h)
 # Its name states the oldest C library that it works with (tests/golden/python.t checks that).
-WHEEL       := $(B)/wheel/wiremill-$(VERSION)-py3-none-manylinux_2_34_x86_64.whl
+WHEEL       := $(B)/wheel/wiremill-$(VERSION)-py3-none-manylinux_2_34_$(MACHINE).whl
 $(B)/lib/libwiremill.so.1: $(LIBRARY_SRC:%.c=$(B)/obj/%.o) $(call libs,ops) $(LIBRARY_MAP)
 	$(call step,LINK  $@)
 	$(Q)$(CC) $(filter-out -rdynamic,$(LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(LIBRARY_MAP) \

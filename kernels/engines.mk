@@ -8,24 +8,30 @@ define fetch
 	$(Q)rm -rf $(@D) $(@D).tmp; mkdir -p $(@D).tmp
 	$(Q)echo '$(1) --hash=sha256:$(2)' >$(@D).tmp/wheel.txt
 	$(Q)python3 -m pip -q download --no-deps --only-binary=:all: --python-version 3.11 \
-	    --platform manylinux_2_28_x86_64 --require-hashes -r $(@D).tmp/wheel.txt -d $(@D).tmp && \
+	    $(WHEELS_$(MACHINE):%=--platform %) --require-hashes -r $(@D).tmp/wheel.txt -d $(@D).tmp && \
 	    unzip -qo $(@D).tmp/*.whl $(4) -d $(@D).tmp && rm $(@D).tmp/*.whl && mv $(@D).tmp $(@D) && touch $@ || rm -rf \
 	    $(@D).tmp
 endef
+# The wheels of this machine; of x86-64 their folders have no ending.
+WHEELS_x86_64  := manylinux_2_28_x86_64
+WHEELS_aarch64 := manylinux_2_28_aarch64 manylinux_2_35_aarch64
+ENDING         := $(if $(filter-out x86_64,$(MACHINE)),-$(MACHINE))
 OPENVINO_VERSION := 2026.4.1
-OPENVINO         ?= build/openvino-$(OPENVINO_VERSION)
-OPENVINO_WHEEL_SHA256 := 2d22b1da03f7caf74df30e9f6417d0ab2f637e4a38e08e1dcd294d2c37407aaf
-OPENVINO_FETCHED      := build/openvino-$(OPENVINO_VERSION)
+OPENVINO         ?= build/openvino-$(OPENVINO_VERSION)$(ENDING)
+OPENVINO_SHA256_x86_64  := 2d22b1da03f7caf74df30e9f6417d0ab2f637e4a38e08e1dcd294d2c37407aaf
+OPENVINO_SHA256_aarch64 := bea1eb3733c34ef331adc945da0ccda5937865031139073663be84c517ffda22
+OPENVINO_FETCHED        := build/openvino-$(OPENVINO_VERSION)$(ENDING)
 $(OPENVINO_FETCHED)/.unpacked:
-	$(call fetch,openvino==$(OPENVINO_VERSION),$(OPENVINO_WHEEL_SHA256),59)
+	$(call fetch,openvino==$(OPENVINO_VERSION),$(OPENVINO_SHA256_$(MACHINE)),59)
 ONNXRUNTIME_VERSION := 1.32.0
-ONNXRUNTIME         ?= build/onnxruntime-$(ONNXRUNTIME_VERSION)
-ONNXRUNTIME_WHEEL_SHA256 := 5a34fc4dfeb5a7b4a74c95dcba1e773d722abda720b474edf1b0c419dc6d163d
-ONNXRUNTIME_FETCHED      := build/onnxruntime-$(ONNXRUNTIME_VERSION)
-ONNXRUNTIME_FILES        := onnxruntime/LICENSE onnxruntime/ThirdPartyNotices.txt \
+ONNXRUNTIME         ?= build/onnxruntime-$(ONNXRUNTIME_VERSION)$(ENDING)
+ONNXRUNTIME_SHA256_x86_64  := 5a34fc4dfeb5a7b4a74c95dcba1e773d722abda720b474edf1b0c419dc6d163d
+ONNXRUNTIME_SHA256_aarch64 := 2303372a85299b6757b0e11e1cbf13e410ddf7e10c37f4b37e99d1c90e7daf7c
+ONNXRUNTIME_FETCHED        := build/onnxruntime-$(ONNXRUNTIME_VERSION)$(ENDING)
+ONNXRUNTIME_FILES          := onnxruntime/LICENSE onnxruntime/ThirdPartyNotices.txt \
     onnxruntime/capi/libonnxruntime.so.$(ONNXRUNTIME_VERSION)
 $(ONNXRUNTIME_FETCHED)/.unpacked:
-	$(call fetch,onnxruntime==$(ONNXRUNTIME_VERSION),$(ONNXRUNTIME_WHEEL_SHA256),28,$(ONNXRUNTIME_FILES))
+	$(call fetch,onnxruntime==$(ONNXRUNTIME_VERSION),$(ONNXRUNTIME_SHA256_$(MACHINE)),28,$(ONNXRUNTIME_FILES))
 # What a wheel of wiremill advises to install.
 %/wm_engines.o: CPPFLAGS += -DWM_OPENVINO_VERSION='"$(OPENVINO_VERSION)"' \
     -DWM_ONNXRUNTIME_VERSION='"$(ONNXRUNTIME_VERSION)"'
@@ -40,8 +46,8 @@ export TSAN_OPTIONS ?= ignore_noninstrumented_modules=1
 OPENVINO_SRC := $(wildcard kernels/openvino/wm_openvino*.c)
 OPENVINO_ABI := 2641
 LIBRARIES_openvino := $(patsubst %,libopenvino%.so.$(OPENVINO_ABI),_c _onnx_frontend _tensorflow_frontend) \
-    libopenvino.so.$(OPENVINO_ABI) libopenvino_intel_cpu_plugin.so libtbb.so.12 libtbbmalloc.so.2 \
-    libtbbbind_2_5.so.3 libhwloc.so.15
+    libopenvino.so.$(OPENVINO_ABI) libopenvino_$(if $(filter aarch64,$(MACHINE)),arm,intel)_cpu_plugin.so libtbb.so.12 \
+    libtbbmalloc.so.2 libtbbbind_2_5.so.3 libhwloc.so.15
 OPENVINO_H   := openvino/include/openvino/c/openvino.h
 $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
     $(if $(wildcard $(OPENVINO)/$(OPENVINO_H)),,$(filter $(OPENVINO)/%,$(OPENVINO_FETCHED)/.unpacked))

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLUGIN "libopenvino_intel_cpu_plugin.so"
+#define PLUGIN "libopenvino_*_cpu_plugin.so" /* intel, arm */
 
 /* The real path, with its slash, of the folder that holds the C interface.  */
 static bool find_folder (char folder[PATH_MAX])

@@ -222,7 +222,7 @@ typedef struct {
 extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_sse2, wm_sparse_kernel_avx2,
     wm_sparse_kernel_avx512, wm_sparse_kernel_avx512_bf16, wm_sparse_kernel_amx_bf16,
     wm_sparse_kernel_amx_bf16x3, wm_sparse_kernel_avx2_int16, wm_sparse_kernel_avx_vnni_int16,
-    wm_sparse_kernel_avx512_vnni_int16, wm_sparse_kernel_neon;
+    wm_sparse_kernel_avx512_vnni_int16, wm_sparse_kernel_neon, wm_sparse_kernel_neon_bf16;
 
 /* The i-th kernel this machine can run, the fastest first; NULL: there are no more.  */
 const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i);

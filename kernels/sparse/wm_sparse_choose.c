@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 /* The test: some positions of the usual net, cells whose values are half zeros.  */
 enum { CELLS = 128, FILTERS = 48, OUTPUTS = 128, POSITIONS = 4, CHECKED = 8 };
@@ -66,6 +67,11 @@ static bool has_avx_vnni (void)
 {
     return has_avx2 () && __builtin_cpu_supports ("avxvnni");
 }
+#elif defined __aarch64__
+static bool has_neon_bf16 (void)
+{
+    return getauxval (AT_HWCAP2) & HWCAP2_BF16;
+}
 #endif
 
 /* The fastest first; the search for a precision ends at its strict row.  */
@@ -83,6 +89,7 @@ static const row_t table[] = {
     { &wm_sparse_kernel_avx2_int16,        &wm_sparse_kernel_avx2,    has_avx2,        FAST },
     { &wm_sparse_kernel_avx2,              &wm_sparse_kernel_avx2,    has_avx2,        ANY },
 #elif defined __aarch64__
+    { &wm_sparse_kernel_neon_bf16,         &wm_sparse_kernel_neon,    has_neon_bf16,   FAST },
     { &wm_sparse_kernel_neon,              &wm_sparse_kernel_neon,    has_portable,    ANY },
 #endif
     { &wm_sparse_kernel_c,                 &wm_sparse_kernel_c,       has_portable,    ANY },

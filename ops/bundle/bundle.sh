@@ -1,5 +1,5 @@
 #!/bin/bash
-# bundle.sh - a folder with wiremill and all that it needs: it runs from any path, read-only, on any x86-64 Linux.
+# bundle.sh - a folder with wiremill and all that it needs: it runs from any path, read-only, on any Linux of its architecture.
 #
 # usage: ops/bundle/bundle.sh BUILD INSTALLED LAUNCHER FOLDER
 # INSTALLED is what `make install` put somewhere. In FOLDER:
@@ -13,7 +13,7 @@
 # Nothing of the host is used but its kernel, /proc and /dev.
 set -eu -o pipefail
 build=$1 installed=$2 launcher=$3 to=$4
-loader=ld-linux-x86-64.so.2
+loader=$(readelf -l "$installed/bin/wiremill" | sed -n 's:.*interpreter\: /.*/\(.*\)\]:\1:p')
 rm -rf "$to"
 mkdir -p "$to/bin" "$to/libexec" "$to/lib" "$to/licenses"
 files=$to/licenses/files
@@ -101,9 +101,11 @@ while read -r library; do
     license "$library" "lib/${library##*/}"
     cp -L "$library" "$to/lib/${library##*/}"
 done < <(sed -n 's|.* => \(/.*\) (0x.*|\1|p' <<<"$libraries" | sort -u)
-cp -L "/lib64/$loader" "$to/bin/$loader"
+path=/lib64/$loader
+[ -e "$path" ] || path=/lib/$loader
+cp -L "$path" "$to/bin/$loader"
 chmod 755 "$to/bin/$loader"
-license "$(readlink -f "/lib64/$loader")" "bin/$loader"
+license "$(readlink -f "$path")" "bin/$loader"
 license /usr/include/onnx/onnx.proto "(compiled in)"
 
 cp LICENSE "$to/licenses/wiremill.txt"

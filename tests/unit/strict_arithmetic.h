@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one rounding; not inline, because gcc 12 for AArch64 fails on a loop with it.  */
-static __attribute__ ((noinline)) float strict_fma (float a, float b, float c)
+/* Of one rounding.  */
+static inline float strict_fma (float a, float b, float c)
 {
     return fmaf (a, b, c);
 }
