@@ -94,7 +94,7 @@ static void test_held (void **state)
          "event 1:2:3, batch 4</td>\n<td class=\"n\" data-v=\"64\">64</td><td>&lt;i&gt;: x</td>");
     has (page, "data-v=\"4\">4</td><td>bad time<small>named in the table &quot;held&quot; of b.sc");
     has (page, "<a href=\"/c/x/event/%3C%22%2Ehtml\">page of its events</a></td></tr>");
-    has (page, "data-v=\"2\">2</td><td>known when its output is written</td>");
+    has (page, "data-v=\"2\">2</td><td>known once its output is written</td>");
     has (page, "page=2\">previous page");
     assert_null (strstr (page, "next page"));
     free (page);
