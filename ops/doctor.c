@@ -361,8 +361,9 @@ static void check_engines (void)
 static void check_torch (void)
 {
     char where[PATH_MAX] = "";
-    FILE *said = popen ("exec \"${WIREMILL_PYTHON:-python3}\" -c 'import importlib.util as u; "
-                        "s = u.find_spec (\"torch\"); print (s.origin if s else \"\")' 2>/dev/null",
+    FILE *said = popen ("exec timeout 20 \"${WIREMILL_PYTHON:-python3}\" -c 'import sys; "
+                        "del sys.path[0]; import importlib.util as u; s = u.find_spec (\"torch\"); "
+                        "print (s and s.origin or \"\")' 2>/dev/null",
                         "re");
     if (said && !fgets (where, sizeof where, said))
         *where = 0;

@@ -302,10 +302,11 @@ static int import_main (const wm_args_t *args)
                                "that it is imported",
                                to);
     const char *plugin = wm_args_text (args, "engine");
-    if (plugin && (wm_args_text (args, "outputs") || wm_args_given (args, "whole") ||
+    const bool alone = !plugin && wm_plugin_is (from);
+    if ((plugin || alone) && (wm_args_text (args, "outputs") || wm_args_given (args, "whole") ||
                    wm_args_given (args, "general") || wm_args_given (args, "accept-differences") ||
                    wm_args_given (args, "exact-types") || wm_args_given (args, "row-bytes")))
-        return wm_args_refuse (args, "--engine: the plug-in reads the model: leave the others out");
+        return wm_args_refuse (args, "a plug-in reads its model itself: leave the others out");
     const uint32_t row_values = wm_args_given (args, "row-bytes")
                                     ? (uint32_t) wm_args_number (args, "row-bytes") / 4 - 1
                                     : 0;
@@ -315,7 +316,6 @@ static int import_main (const wm_args_t *args)
                                           .accept = wm_args_given (args, "accept-differences"),
                                           .exact = wm_args_given (args, "exact-types"),
                                           .row_values = row_values };
-    const bool alone = !plugin && wm_plugin_is (from);
     const wm_fault_t fault = plugin  ? wm_plugin_import (plugin, from, to, why, &error)
                              : alone ? wm_plugin_import (from, NULL, to, why, &error)
                              : wm_setup_model (from, &error)

@@ -196,9 +196,7 @@ static bool try_gpu (wm_control_t *control, const char *engine, bool shows, int 
         return true;
     wm_device_destroy (device);
     wm_device_destroy (judge);
-    *control->taken_precision = *control->taken_isa = *control->refused = '\0';
-    *control->class = *control->signature = *control->strict = '\0';
-    control->measured = 0, control->n_measured = 0;
+    wm_slots_forget_engine (control);
     return false;
 }
 

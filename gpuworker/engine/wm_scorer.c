@@ -426,6 +426,7 @@ static bool tried_gpu (wm_control_t *control, const wm_error_t *error)
                  error->text);
     } else
         return false;
+    wm_slots_forget_engine (control);
     return true;
 }
 

@@ -88,6 +88,13 @@ void wm_slots_clear (wm_slots_t *self)
     *self = (wm_slots_t){ 0 };
 }
 
+void wm_slots_forget_engine (wm_control_t *control)
+{
+    *control->taken_precision = *control->taken_isa = *control->refused = '\0';
+    *control->class = *control->signature = *control->strict = '\0';
+    control->measured = 0, control->n_measured = 0;
+}
+
 void wm_slots_lend (const wm_slots_t *self, unsigned slot, wm_batch_t *batch)
 {
     *batch = (wm_batch_t){ .memory = self->batch + slot * self->bytes,

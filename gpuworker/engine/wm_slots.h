@@ -144,6 +144,9 @@ wm_fault_t wm_slots_make (wm_slots_t *self, unsigned n, size_t bytes, wm_error_t
 wm_fault_t wm_slots_map (wm_slots_t *self, int fd, wm_error_t *error);
 void wm_slots_clear (wm_slots_t *self); /* NULL-safe, idempotent */
 
+/* Forgets what an engine that is not taken found out: the next one measures by itself.  */
+void wm_slots_forget_engine (wm_control_t *control);
+
 /* Points `batch` at the slot's memory: decoding into it allocates nothing.  */
 void wm_slots_lend (const wm_slots_t *self, unsigned slot, wm_batch_t *batch);
 

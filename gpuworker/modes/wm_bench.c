@@ -14,6 +14,7 @@
 #include "schema/wm_limits.h"
 #include "schema/wm_trace.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -482,8 +483,10 @@ int wm_bench_run (const wm_bench_config_t *config)
     wm_error_t error = { 0 };
     int64_t took = 0;
     self.config = config;
-    if (!(self.report = wm_stream_report ()))
+    if (!(self.report = wm_stream_report ())) {
+        fprintf (stderr, "wiremill-worker: no descriptor for the report: %s\n", strerror (errno));
         return WM_EXIT_FAILURE;
+    }
     wm_fault_t fault = wm_stream_head ("batches", &self.pins, &self.spec, &error), engine = WM_OK;
     if (!fault && !(self.model = wm_stream_model (&self.pins, config->cache, &error)))
         fault = error.fault;
@@ -500,9 +503,10 @@ int wm_bench_run (const wm_bench_config_t *config)
         fault = compare (&self, &error);
     if (!fault)
         fault = report (&self, took, &error);
+    if (fclose (self.report) && !fault)
+        fault = wm_fault (&error, WM_EHOST, "the report cannot be written: %s", strerror (errno));
     if (fault)
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
-    fclose (self.report);
     clear (&self);
     return !fault                                    ? WM_EXIT_OK
            : engine                                  ? WM_EXIT_ENGINE

@@ -6,6 +6,7 @@
 #include "schema/wm_limits.h"
 #include "schema/wm_pins.h"
 
+#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -217,8 +218,10 @@ int wm_verify_run (const char *engine, int threads, const char *cache, double to
     static verify_t self;
     wm_error_t error = { 0 };
     self.tolerance = tolerance;
-    if (!(self.report = wm_stream_report ()))
+    if (!(self.report = wm_stream_report ())) {
+        fprintf (stderr, "wiremill-worker: no descriptor for the report: %s\n", strerror (errno));
         return WM_EXIT_FAILURE;
+    }
     wm_fault_t fault = read_head (&self, &error), first = fault;
     if (!fault)
         fault = first = start (&self, engine, threads, cache, &error);
@@ -226,9 +229,10 @@ int wm_verify_run (const char *engine, int threads, const char *cache, double to
         fault = verify_all (&self, &error);
     if (!fault)
         print_end (&self);
-    else
+    if (fclose (self.report) && !fault)
+        fault = wm_fault (&error, WM_EHOST, "the report cannot be written: %s", strerror (errno));
+    if (fault)
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
-    fclose (self.report);
     wm_device_destroy (&self.device);
     wm_model_destroy (&self.model);
     wm_coder_destroy (&self.coder);

@@ -178,7 +178,13 @@ wm_fault_t wm_plugin_score (const wm_plugin_t *self, uint32_t n, const float *in
     const int bad = self->table->score (self->engine, n, in, out, text);
     leave (&guard);
     struct stat now;
-    if (fstat (self->file, &now) || now.st_ino != self->loaded.st_ino)
+    const bool is_there = fstat (self->file, &now) == 0;
+    if (!is_there && errno != EBADF)
+        return wm_fault (error, WM_EPEER,
+                         "the plug-in's file is gone from its file system (%s): on a network file "
+                         "system keep the old file until the workers have ended",
+                         strerror (errno));
+    if (!is_there || now.st_ino != self->loaded.st_ino || now.st_dev != self->loaded.st_dev)
         return wm_fault (error, WM_EPEER,
                          "the plug-in breaks its contract: it closed a descriptor that it did not "
                          "open; mend it, and begin a new campaign");

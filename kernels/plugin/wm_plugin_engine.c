@@ -9,6 +9,7 @@
 #include "kernels/wm_backend_private.h"
 #include "schema/wm_limits.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #define BLOCK_VALUES (1u << 20) /* of patches that are cut before they are scored */
 #define THREADS_MAX 256
 #define SPOT 16u
+#define MEMORY_LEAST (1u << 26) /* as of --engine-memory */
 
 typedef struct {
     const wm_model_t *model;
@@ -104,15 +106,24 @@ static wm_fault_t open_plugin (engine_t *self, const char *path, uint32_t thread
 
 /* Takes WM_ENGINE_MEMORY, which the children of this process have, too. A row that needs more makes
    the plug-in fail, and is found as any that does.  */
-static void limit_memory (engine_t *self)
+static wm_fault_t limit_memory (engine_t *self, wm_error_t *error)
 {
     const char *text = getenv ("WM_ENGINE_MEMORY");
+    char *end;
     struct rlimit data;
-    self->memory_most = text ? strtoull (text, NULL, 10) : 0;
-    if (!self->memory_most || getrlimit (RLIMIT_DATA, &data) || data.rlim_max < self->memory_most)
-        return;
-    data.rlim_cur = self->memory_most;
-    setrlimit (RLIMIT_DATA, &data);
+    if (!text)
+        return WM_OK;
+    errno = 0;
+    self->memory_most = strtoull (text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || self->memory_most < MEMORY_LEAST)
+        return wm_fault (error, WM_EHOST,
+                         "WM_ENGINE_MEMORY=%.40s: give a number of bytes, at least %u", text,
+                         MEMORY_LEAST);
+    if (getrlimit (RLIMIT_DATA, &data) == 0 && data.rlim_max >= self->memory_most) {
+        data.rlim_cur = self->memory_most;
+        setrlimit (RLIMIT_DATA, &data);
+    }
+    return WM_OK;
 }
 
 /* Half of it is left for the next batch.  */
@@ -143,7 +154,6 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     const uint32_t n_value = wm_model_n_value (model),
                    threads =
                        (uint32_t) (config->threads < THREADS_MAX ? config->threads : THREADS_MAX);
-    limit_memory (self);
     self->model = model;
     self->plugin.model = self->plugin.file = -1;
     self->group = 1;
@@ -154,8 +164,10 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     if (threads > 1 && facts->flags & WIREMILL_ENGINE_CONCURRENT)
         self->pool = wm_sparse_pool_new (threads, config->pin);
     wm_fault_t fault = self->again && (!spec || (self->plane && self->patch))
-                           ? open_plugin (self, config->engine, threads, error)
+                           ? limit_memory (self, error)
                            : wm_fault (error, WM_EHOST, "no memory for a plug-in");
+    if (!fault)
+        fault = open_plugin (self, config->engine, threads, error);
     if (!fault && engine_is_worn (self, error))
         fault = WM_EHOST; /* it would be started again after each batch */
     if (fault) {

@@ -174,12 +174,13 @@ wm_fault_t wm_plugin_import (const char *path, const char *data, const char *wmm
         fault = wm_file_map (data, WM_MODEL_BYTES_MAX, &job.data, &job.bytes, error);
     for (size_t i = 0; i < sizeof job.sha256 && !fault; i++)
         sscanf (hex + 2 * i, "%2hhx", &job.sha256[i]);
-    if (!fault)
-        fault = run_apart (&job, why, error);
-    if (!fault && !(fault = wm_plugin_identify (path, data, own, again, error)) &&
+    const bool is_made = !fault && !(fault = run_apart (&job, why, error));
+    if (is_made && !(fault = wm_plugin_identify (path, data, own, again, error)) &&
         strcmp (hex, again) != 0)
         fault = wm_fault (error, WM_EAGAIN, "the plug-in %.300s, or its model, changed meanwhile",
                           path);
+    if (is_made && fault)
+        unlink (wmm_path); /* it may have the bytes of another model than its SHA-256 */
     if (job.data)
         munmap ((void *) (uintptr_t) job.data, job.bytes);
     return fault;

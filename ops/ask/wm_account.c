@@ -157,9 +157,10 @@ static bool take_spaced (void *argument, const json_t *file)
     self->n_changed += strcmp (wm_ask_text (file, "state"), "changed") == 0;
     if (strcmp (wm_ask_text (file, "state"), "written") != 0)
         return true;
-    if (self->n++ * OUTPUTS_MAX % self->n_written < OUTPUTS_MAX)
+    if (self->n++ * OUTPUTS_MAX % self->n_written < OUTPUTS_MAX &&
+        json_array_size (self->files) < OUTPUTS_MAX)
         json_array_append (self->files, (json_t *) (uintptr_t) file);
-    return json_array_size (self->files) < OUTPUTS_MAX;
+    return true;
 }
 
 int wm_account_add_worst (json_t *status, const char *verb, const char *endpoint,
@@ -255,8 +256,8 @@ static void show_file (FILE *to, const json_t *status, const json_t *file)
         {
             fprintf (out, "%s%s", i ? ", " : before, json_string_value (count));
         }
-        fprintf (out, "; %s is known once its output is written",
-                 i ? "how many of each" : "the reason");
+        fprintf (out, "; %s known once its output is written",
+                 i ? "others, and how many of each, are" : "the reason is");
     } else
         fprintf (out, "; named in the table \"held\" of %s/%s",
                  wm_ask_text (status, "campaign.output"), wm_ask_text (file, "output"));

@@ -169,8 +169,8 @@ wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, wm_error_t *e
 {
     char id[33], last[WM_ADDRESS_BYTES + 200];
     wm_endpoint_t file;
-    if (*campaign) /* each time: the next broker may want keys, or none */
-        wm_client_keys_of (client, use_keys (campaign) ? campaign : "");
+    /* Each time: the next broker may want keys, or none. An address has no folder's.  */
+    wm_client_keys_of (client, *campaign && use_keys (campaign) ? campaign : "");
     const wm_fault_t fault = open_again (client, error);
     if (!*campaign || !read_endpoint (campaign, &file))
         return fault;

@@ -57,7 +57,7 @@ static size_t take_file (const json_t *file, wm_live_filter_row_t *row, size_t r
         .output = is_open ? "" : wm_ask_text (file, "output"),
         .page = wm_ask_text (file, "page"),
         .reason = !is_open                 ? "not known: its output cannot be read"
-                  : json_array_size (known) ? "how many of each is known once its output is written"
+                  : json_array_size (known) ? "others may follow; counts are known once its output is written"
                                             : "known once its output is written",
         .what = "single hits"
     };

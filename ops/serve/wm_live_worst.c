@@ -95,20 +95,22 @@ static wm_live_filter_row_t *take_rows (const json_t *files, size_t *n)
 /* What was read, and what was not.  */
 static void put_about (FILE *out, const json_t *list, const json_t *files)
 {
-    size_t i, n_true = 0, n_unread = 0;
+    size_t i, n_true = 0, n_unread = 0, n_left_out = 0;
     char all[64], rows[64];
     int64_t hits = 0;
     const json_t *file;
     const char *why = "it cannot be read";
     json_array_foreach (files, i, file)
     {
-        const bool is_unread = !json_is_array (json_object_get (file, "worst"));
+        const bool is_left_out = json_is_true (json_object_get (file, "left_out"));
+        const bool is_unread = !is_left_out && !json_is_array (json_object_get (file, "worst"));
         if (is_unread && !n_unread++ && *wm_ask_text (file, "why"))
             why = wm_ask_text (file, "why");
         n_true += json_is_true (json_object_get (file, "has_truth"));
-        hits += wm_ask_int (file, "hits");
+        n_left_out += is_left_out;
+        hits += is_unread || is_left_out ? 0 : wm_ask_int (file, "hits");
     }
-    const size_t n = json_array_size (files) - n_unread;
+    const size_t n = json_array_size (files) - n_unread - n_left_out;
     fputs ("<div id=\"state\" class=\"state\"><strong>", out);
     wm_page_print (out, "%s of %zu of %s", wm_show_rows (hits, wm_ask_rows (list), rows), n,
                    wm_show_rows (wm_ask_int (list, "inputs.written"), "outputs", all));
@@ -125,6 +127,10 @@ static void put_about (FILE *out, const json_t *list, const json_t *files)
     if (wm_ask_int (list, "worst_changed"))
         wm_page_put (out, "p class=\"bad-text\"", "Not read, since they have changed: %s.",
                      wm_show_count (wm_ask_int (list, "worst_changed"), all));
+    if (n_left_out)
+        wm_page_put (out, "p",
+                     "Left out: %zu output%s, because all together have too many hits for a page.",
+                     n_left_out, n_left_out == 1 ? "" : "s");
     if (n_unread)
         wm_page_put (out, "p class=\"bad-text\"", "Not read: %zu output%s. The first: %s.",
                      n_unread, n_unread == 1 ? "" : "s", why);

@@ -162,7 +162,8 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
         why = unread;
     }
     pthread_mutex_lock (&self->mutex);
-    const bool is_read = self->known.status && !*wm_ask_text (self->known.status, "endpoint");
+    const bool is_read = self->known.status && !self->known.refusal &&
+                         !*wm_ask_text (self->known.status, "endpoint");
     pthread_mutex_unlock (&self->mutex);
     if (!is_read)
         keep (self, NULL, why, WM_OK);
@@ -239,9 +240,10 @@ static bool ask (wm_top_poll_t *self)
         self->past_ms = self->past_all_ms = 0;
         if (wm_ask_open (self->client, self->folder, &error)) {
             self->is_past_refused = false; /* it was gone: not for the question */
-            if (error.fault == WM_EKEY || error.fault == WM_EPEER)
+            if (error.fault == WM_EKEY || error.fault == WM_EPEER) {
                 keep (self, NULL, error.text, error.fault);
-            else
+                self->is_ledger_due = true; /* what a broker does there changes it */
+            } else
                 keep_ledger (self, error.text);
             return false;
         }

@@ -69,10 +69,11 @@ typedef struct {
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Reads the truth of the input, whose rows are those of the output's own table; none if they are
-   not as many.  */
+   not as many, or no label of the network is a truth's.  */
 static wm_fault_t read_truth (hits_t *self, const char *input, wm_error_t *error)
 {
     const uint32_t n = self->scores.n_row;
+    uint32_t n_known = 0;
     wm_column_t column = { 0 };
     wm_h5_t *file = wm_h5_open (input, error);
     wm_fault_t fault =
@@ -90,6 +91,11 @@ static wm_fault_t read_truth (hits_t *self, const char *input, wm_error_t *error
                 strcmp (self->scores.label[k], wm_agreement_name[self->truth[i]]) == 0)
                 label = (int32_t) k;
         self->truth[i] = label;
+        n_known += label >= 0;
+    }
+    if (!n_known) { /* its names are not the network's */
+        free (self->truth);
+        self->truth = NULL;
     }
     wm_h5_column_close (&column);
     wm_h5_close (&file);
@@ -210,7 +216,7 @@ static int print (void *arg, FILE *out)
     const list_t *list = arg;
     const size_t n = list->outputs.n;
     size_t n_path = 0;
-    uint64_t sum = 0;
+    uint64_t sum = 0, all = 0;
     for (size_t i = 0; i < n; i++) {
         list->path[n_path++] = list->outputs.path[i];
         if (list->input[i])
@@ -218,13 +224,16 @@ static int print (void *arg, FILE *out)
     }
     wm_produce_confine_reader (list->path, n_path);
     wm_h5_init ();
+    for (size_t i = 0; i < n; i++)
+        all += list->hits[i];
+    const size_t step = 1 + (size_t) (all / (list->outputs.hits_max + 1)); /* evenly spaced */
     for (size_t i = 0; i < n; i++) {
-        const bool fits = sum + list->hits[i] <= list->outputs.hits_max;
+        const bool fits = i % step == 0 && sum + list->hits[i] <= list->outputs.hits_max;
         sum += fits ? list->hits[i] : 0;
         if (fits)
             put_output (out, list, i);
         else
-            fputs ("{\"why\": \"it has too many hits to be read beside the others\"}\n", out);
+            fputs ("{\"left_out\": true}\n", out);
     }
     return WM_EXIT_OK;
 }

@@ -98,7 +98,13 @@ static void print_option (const wm_option_t *option)
     snprintf (left, sizeof left, "%s%c%s--%s%s%s", option->letter ? "-" : " ",
               option->letter ? option->letter : ' ', option->letter ? ", " : "  ", option->name,
               option->value ? " " : "", option->value ? option->value : "");
-    if (strlen (left) > LEFT_WIDTH)
+    size_t cut = strlen (left);
+    if (cut > WIDTH - 2) /* the names of values go on in the next line */
+        for (cut = WIDTH - 2; cut > 0 && left[cut - 1] != '|';)
+            cut--;
+    if (left[cut])
+        printf ("  %.*s\n      %s\n%*s", (int) cut, left, left + cut, LEFT_WIDTH + 3, "");
+    else if (cut > LEFT_WIDTH)
         printf ("  %s\n%*s", left, LEFT_WIDTH + 3, "");
     else
         printf ("  %-*s ", LEFT_WIDTH, left);

@@ -9,7 +9,7 @@
    session is opened (so that a rotated key is found without a restart), what was read is locked in
    memory and wiped, and a process that has read one writes no core file.
 
-   Thread: wm_join_take and wm_join_offer before there is another thread; the rest any.  */
+   Thread: wm_join_take before there is another thread; the rest any.  */
 #ifndef WM_JOIN_H
 #define WM_JOIN_H
 

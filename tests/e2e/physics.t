@@ -104,7 +104,7 @@ size 1440 900 dark
 true getComputedStyle (document.body).backgroundColor == "rgb(20, 23, 26)"
 true [...document.querySelectorAll ("svg:not(:has(image)) text:not([fill])")].every (t => getComputedStyle (t).fill == "rgb(220, 220, 220)")
 true [...document.querySelectorAll (".mark text")].every (t => getComputedStyle (t).fill == "rgb(201, 166, 240)")
-true getComputedStyle (document.querySelector (".grid .held")).backgroundColor == "rgb(198, 40, 40)"
+true getComputedStyle (document.querySelector (".grid .held")).backgroundColor == "rgb(168, 20, 32)"
 size 360 740 dark
 fit
 quiet

@@ -163,6 +163,8 @@ gulps () { memory gulp --batch-hits 10 --workers 1 --threads 1 && sums gulp && c
 ok "one that leaks is started again between batches" gulps
 hogs () { exits 3 memory hog && sums hog 77 300; }
 ok "a row that needs more memory than --engine-memory is held" hogs
+wants_bytes () { WM_ENGINE_MEMORY=$1 refused_ plain 6 "WM_ENGINE_MEMORY=$1: give a number of bytes, at least 67108864"; rm -rf "$work/plain" "$work/plain.wiremill"; }
+for memory in 4G -1 1000 99999999999999999999; do ok "WM_ENGINE_MEMORY=$memory" wants_bytes "$memory"; done
 ok "--engine-memory for another engine" refused 2 'limits a plug-in: --engine ./x.so or torch' \
     "$bin/wiremill" run --engine sparse --engine-memory 256M --model synthetic --input "$work/rows.npy" --output "$work/x"
 

@@ -129,7 +129,8 @@ broker () # output, options...
 broker "$out" --spec "$work/labels.yaml"
 answers () { get /health/ready && says 'the broker answers'; }
 torn () { until_true 60 answers && head -c 3000 "$out/true.scores.h5" >"$work/torn" && cp "$work/torn" "$out/true.scores.h5" && until_true 60 unread 'Not read: 1 output. The first: .*true.scores.h5: truncated'; }
-unread () { get /worst && says 'of 1 of 2 outputs' && says "$1" && [ "$(grep -c '<th scope="row">unknown' "$work/said")" = 200 ]; } # pattern
+unknown=$($python -c 'import h5py, sys; print(format(len(h5py.File(sys.argv[1])["hit_table/wire"]), ","))' "$work/unknown.h5")
+unread () { get /worst && says ">$unknown hits of 1 of 2 outputs" && says "$1" && [ "$(grep -c '<th scope="row">unknown' "$work/said")" = 200 ]; } # pattern
 ok "an output that is damaged is named, and the other listed" torn
 kill $broker && wait $broker
 ok "... without a broker, which would see that it has changed" until_true 60 unread 'Not read, since they have changed: 1'

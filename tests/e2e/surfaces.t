@@ -44,7 +44,7 @@ until_true 120 is 's["hits"]["done"] > 0' || bail "nothing is scored"
 until_true 120 still || bail "it does not pause"
 ok "one that is paused: no time left is shown" same "$out"
 # Of an open input the reasons are known; how many hits have each, once its output is written.
-open () { keep "$bin/wiremill" "$@" "$out" && says "^held: 5 hits of $work/e.h5: bad wire; how many of each is known once its output is written$"; }
+open () { keep "$bin/wiremill" "$@" "$out" && says "^held: 5 hits of $work/e.h5: bad wire; others, and how many of each, are known once its output is written$"; }
 known () { open held && open why; }
 ok "... held and why have the reasons of hits of an open input" known
 "$bin/wiremill" resume "$out" >/dev/null

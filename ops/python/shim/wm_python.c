@@ -63,7 +63,8 @@ static struct {
     char model_path[256];
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER, .most = 1 };
 
-static int code = -1; /* a memory file with a copy of this one */
+static int code = -1; /* a memory file with a copy of this one; -1: for code_errno there is none */
+static int code_errno;
 
 /* Before wiremill looks whether the file that it has hashed is the one that it has loaded.  */
 static void __attribute__ ((constructor)) keep_code (void)
@@ -73,12 +74,17 @@ static void __attribute__ ((constructor)) keep_code (void)
     const int from =
         dladdr (&wiremill_engine, &place) ? open (place.dli_fname, O_RDONLY | O_CLOEXEC) : -1;
     off_t at = 0;
-    code = from >= 0 ? memfd_create ("wiremill-python", MFD_CLOEXEC) : -1;
-    while (code >= 0 && fstat (from, &about) == 0 && at < about.st_size)
-        if (sendfile (code, from, &at, (size_t) (about.st_size - at)) <= 0) {
-            close (code);
-            code = -1;
-        }
+    code = from >= 0 && fstat (from, &about) == 0 ? memfd_create ("wiremill-python", MFD_CLOEXEC)
+                                                  : -1;
+    code_errno = code < 0 ? errno : 0;
+    while (code >= 0 && at < about.st_size) {
+        const ssize_t n = sendfile (code, from, &at, (size_t) (about.st_size - at));
+        if (n > 0)
+            continue;
+        code_errno = n < 0 ? errno : ESTALE; /* 0: it is shorter now */
+        close (code);
+        code = -1;
+    }
     if (from >= 0)
         close (from);
 }
@@ -127,6 +133,8 @@ static python_t *start (char *error)
     int pair[2] = { -1, -1 };
     python_t *self = calloc (1, sizeof *self);
     char **all = make_environment ();
+    if (code < 0)
+        errno = code_errno;
     if (!self || !all || code < 0 || socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
         snprintf (error, WIREMILL_ENGINE_ERROR_BYTES, "no process for Python: %s",
                   strerror (errno));
