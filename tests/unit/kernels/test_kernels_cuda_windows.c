@@ -146,16 +146,17 @@ static void agree (const gpu_shape_t *shape, wm_spec_view_t view, wm_gpu_precisi
 static void planes_agree_with_double (void **state)
 {
     (void) state;
+    const uint32_t hits = (uint32_t) proof_size (90, HITS, HITS);
     reset ();
     for (int p = 0; p < 3; p++) {
-        agree (&usual, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
+        agree (&usual, WM_FULL_VIEW, precisions[p], hits, 60, 70);
         without_wide = true;
-        agree (&usual, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
+        agree (&usual, WM_FULL_VIEW, precisions[p], hits, 60, 70);
         without_wide = false;
-        agree (&narrow, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
+        agree (&narrow, WM_FULL_VIEW, precisions[p], hits, 60, 70);
         agree (&full, WM_FULL_VIEW, precisions[p], 40, 60, 70);
-        agree (&tall, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
-        agree (&deep, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
+        agree (&tall, WM_FULL_VIEW, precisions[p], hits, 60, 70);
+        agree (&deep, WM_FULL_VIEW, precisions[p], hits, 60, 70);
     }
     agree (&usual, WM_OWN_VIEW, WM_GPU_F16, 90, 60, 70);
     agree (&usual, WM_FULL_VIEW, WM_GPU_F16, 90, 300, 70);   /* taller than a slot */
@@ -168,11 +169,12 @@ static void planes_agree_with_double (void **state)
 static void strips_of_many_words_agree_with_double (void **state)
 {
     (void) state;
+    const uint32_t hits = (uint32_t) proof_size (90, HITS, HITS);
     reset ();
     strip = 0;
     for (int p = 0; p < 6; p++) {
         without_wide = p % 2;
-        agree (&usual, WM_FULL_VIEW, precisions[p / 2], HITS, 60, 300);
+        agree (&usual, WM_FULL_VIEW, precisions[p / 2], hits, 60, 300);
         agree (&broad, WM_FULL_VIEW, precisions[p / 2], 90, 60, 300); /* three words */
     }
     strip = 32, without_wide = false;
@@ -217,7 +219,7 @@ static void every_size_of_shared_memory_does (void **state)
 static void the_real_network_agrees_with_double (void **state)
 {
     (void) state;
-    const uint32_t hits = (uint32_t) proof_size (24, 64, 2000);
+    const uint32_t hits = (uint32_t) proof_size (12, 64, 2000);
     const uint32_t n_wire = (uint32_t) proof_size (60, 120, 120);
     reset ();
     agree (&gpu_shape_real, WM_FULL_VIEW, WM_GPU_F16, hits, n_wire, 90);
