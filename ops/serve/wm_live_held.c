@@ -56,9 +56,10 @@ static size_t take_file (const json_t *file, wm_live_filter_row_t *row, size_t r
         .path = wm_ask_text (file, "path"),
         .output = is_open ? "" : wm_ask_text (file, "output"),
         .page = wm_ask_text (file, "page"),
-        .reason = !is_open                 ? "not known: its output cannot be read"
-                  : json_array_size (known) ? "others may follow; counts are known once its output is written"
-                                            : "known once its output is written",
+        .reason = !is_open ? "not known: its output cannot be read"
+                  : json_array_size (known)
+                      ? "others may follow; counts are known once its output is written"
+                      : "known once its output is written",
         .what = "single hits"
     };
     json_object_foreach (reasons, reason, count)

@@ -63,7 +63,7 @@ static struct {
     char model_path[256];
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER, .most = 1 };
 
-static int code = -1; /* a memory file with a copy of this one; -1: for code_errno there is none */
+static int code = -1; /* a memory file with a copy of this one; -1: it could not be made */
 static int code_errno;
 
 /* Before wiremill looks whether the file that it has hashed is the one that it has loaded.  */
