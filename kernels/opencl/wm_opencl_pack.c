@@ -1,6 +1,7 @@
 /* wm_opencl_pack.c - a network on the device: weights, and the constants of steps 1 and 4 of the
    contract (kernels/README.md), which the host computes.  */
 #include "kernels/model/wm_act.h"
+#include "kernels/model/wm_half.h"
 #include "kernels/opencl/wm_opencl_private.h"
 
 #include <stdlib.h>
@@ -21,50 +22,14 @@ static wm_cl_object hold (wm_opencl_t *self, const float *value, size_t n)
     return buffer;
 }
 
-static uint32_t bits_of (float x)
-{
-    uint32_t bits;
-    memcpy (&bits, &x, sizeof bits);
-    return bits;
-}
-
-static float float_of (uint32_t bits)
-{
-    float x;
-    memcpy (&x, &bits, sizeof x);
-    return x;
-}
-
-/* IEEE 754 binary16, to nearest, ties to even. A subnormal one is a sum that rounds it: 0.5 has its
-   last bit where these have theirs.  */
-static uint16_t half_of (float x)
-{
-    const uint32_t sign = bits_of (x) >> 16 & 0x8000, size = bits_of (x) & 0x7fffffff;
-    if (size > 0x7f800000) /* NaN */
-        return (uint16_t) (sign | 0x7e00);
-    if (size >= bits_of (65520)) /* infinity is nearer than 65,504 */
-        return (uint16_t) (sign | 0x7c00);
-    if (size < bits_of (0x1p-14f))
-        return (uint16_t) (sign | (bits_of (float_of (size) + 0.5f) - bits_of (0.5f)));
-    return (uint16_t) (sign | ((size + 0xfff + (size >> 13 & 1) - (112u << 23)) >> 13));
-}
-
-static float value_of (uint16_t half)
-{
-    const uint32_t sign = (uint32_t) (half & 0x8000) << 16, size = half & 0x7fff;
-    return float_of (sign | bits_of (size < 0x400    ? (float) size * 0x1p-24f
-                                     : size < 0x7c00 ? float_of ((size << 13) + (112u << 23))
-                                                     : float_of (0x7f800000 | size << 13)));
-}
-
 /* As hold, of weights that are rounded to half: in `value`, too.  */
 static wm_cl_object hold_half (wm_opencl_t *self, float *value, size_t n)
 {
     uint16_t *half = malloc (n * sizeof *half);
     wm_cl_object buffer = half ? wm_opencl_buffer (&self->device, n * sizeof *half) : NULL;
     for (size_t i = 0; half && i < n; i++) {
-        half[i] = half_of (value[i]);
-        value[i] = value_of (half[i]);
+        half[i] = wm_half (value[i]);
+        value[i] = wm_half_value (half[i]);
     }
     if (buffer)
         wm_opencl_write (&self->device, buffer, half, n * sizeof *half);

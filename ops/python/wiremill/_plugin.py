@@ -47,7 +47,10 @@ def make(shim: str, source: str, output: str, force: bool = False) -> None:
 
 
 def state_shape(model: str, shapes: list[tuple[int, ...]]) -> None:
-    """Writes the shapes of its inputs into a file of torch.jit.save, which is a zip archive. ValueError: it is none, or has them."""
+    """Writes the shapes of its inputs into a file of torch.jit.save, which is a zip archive.
+
+    ValueError: the file is no such archive, or has the shapes already.
+    """
     try:
         with zipfile.ZipFile(model, "a", zipfile.ZIP_STORED) as archive:
             top = {name.split("/")[0] for name in archive.namelist()}

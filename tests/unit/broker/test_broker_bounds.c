@@ -526,8 +526,8 @@ static void test_kicked_twice (void **state)
 
 /* ---- rates ----------------------------------------------------------------------------------- */
 
-/* So much a second of the last ten, this one included; within the first ten of what there were. A
-   pause of ten seconds begins anew, one of nine does not.  */
+/* A rate is a mean over the last ten seconds, this one included; over fewer in the first ten. After
+   a pause of ten seconds the mean starts afresh, after one of nine it does not.  */
 static void test_rates (void **state)
 {
     (void) state;
