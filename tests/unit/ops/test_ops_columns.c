@@ -7,6 +7,9 @@
 #include "tests/unit/onnx_graph.h"
 #include "tests/unit/small_net.h"
 
+#define KERAS                                                                                      \
+    "em_trk_none_netout_Softmax_0 em_trk_none_netout_Softmax_1 em_trk_none_netout_Softmax_2 "      \
+    "michel_netout_Sigmoid"
 #define FOR_HEADS " (the preset's labels are for a softmax of three and a sigmoid of one)"
 
 static const wm_columns_from_t nothing_typed = { .preset = "protodune-2021" };
@@ -72,6 +75,10 @@ static void the_usual_network_keeps_its_columns (void **state)
     check (wm_model_open (wmm_path, &error),
            &(wm_columns_from_t){ .preset = "dunefd-44x48", .chosen = 1 }, "track em michel none",
            "columns track em michel none: labels of the preset dunefd-44x48");
+    check (wm_model_open (wmm_path, &error), &(wm_columns_from_t){ .preset = "dunefd-44x48" },
+           KERAS,
+           "columns " KERAS ": names of the model's outputs (the preset's labels are for patches "
+           "of 44 x 48)");
     check (
         wm_model_open (wmm_path, &error),
         &(wm_columns_from_t){ .preset = "protodune-2021", .file = "my.yaml", .chosen = 1 },
@@ -151,7 +158,15 @@ static void heads_of_general_models (void **state)
         wm_head_is (model, 1, 3, WM_ACT_SOFTMAX) ||
         wm_head_is (model, 3, 1, WM_ACT_SIGMOID) || /* a tanh */
         wm_head_is (model, 4, 1, WM_ACT_SIGMOID) || wm_head_is (model, 0, 3, WM_ACT_NONE));
-    wm_model_destroy (&model);
+    static const char names[] = "em_trk_none_0 em_trk_none_1 em_trk_none_2 michel",
+                      line[] = "columns em_trk_none_0 em_trk_none_1 em_trk_none_2 michel: names of "
+                               "the model's outputs" FOR_HEADS;
+    check (model, &preset_typed, names, line);
+    g = family (0); /* three sigmoids are no softmax */
+    Onnx__NodeProto *first = find (&g, "Softmax");
+    first->op_type = copy (&g, "Sigmoid");
+    first->n_attribute = 0;
+    check (imported (&g, 1), &preset_typed, names, line);
 }
 
 static void a_file_that_names_labels_wins (void **state)
@@ -194,20 +209,92 @@ static void many_columns_are_not_all_listed (void **state)
 {
     (void) state;
     static float weights[D * 60];
+    static const unsigned n[] = { 8, 9, 60 };
+    static const char *const list[] = { "y_0 y_1 y_2 y_3 y_4 y_5 y_6 y_7", "y_0 y_1 ... y_8",
+                                        "y_0 y_1 ... y_59" };
     const denses_t d = denses (0);
-    graph_t g = { .ways = 0 };
-    add_dense (&g, add_flatten (&g, add_conv (&g, add_input (&g))), "fc", FLAT, D, d.fc, d.fc_bias);
-    node (&g, "Tanh", "fc", "fc_act");
-    add_dense (&g, "fc_act", "y", D, 60, weights, weights);
-    output (&g, "y", INTS (-1, 60));
-    wm_model_t *model = imported (&g, 0);
-    wm_spec_t spec;
-    char text[WM_COLUMNS_BYTES_MAX];
-    assert_int_equal (wm_spec_preset (&spec, "protodune-2021", NULL), WM_OK);
-    assert_int_equal (wm_columns_choose (&spec, &preset_typed, model, text, NULL), WM_OK);
-    assert_string_equal (text, "columns y_0 y_1 ... y_59: names of the model's outputs" FOR_HEADS);
-    assert_int_equal (spec.n_label, 60);
-    wm_model_destroy (&model);
+    for (int i = 0; i < 3; i++) {
+        graph_t g = { .ways = 0 };
+        add_dense (&g, add_flatten (&g, add_conv (&g, add_input (&g))), "fc", FLAT, D, d.fc,
+                   d.fc_bias);
+        node (&g, "Tanh", "fc", "fc_act");
+        add_dense (&g, "fc_act", "y", D, n[i], weights, weights);
+        output (&g, "y", INTS (-1, n[i]));
+        wm_model_t *model = imported (&g, 0);
+        wm_spec_t spec;
+        char text[WM_COLUMNS_BYTES_MAX], line[200];
+        assert_int_equal (wm_spec_preset (&spec, "protodune-2021", NULL), WM_OK);
+        assert_int_equal (wm_columns_choose (&spec, &preset_typed, model, text, NULL), WM_OK);
+        snprintf (line, sizeof line, "columns %s: names of the model's outputs" FOR_HEADS, list[i]);
+        assert_string_equal (text, line);
+        assert_int_equal (spec.n_label, n[i]);
+        wm_model_destroy (&model);
+    }
+}
+
+/* Frames take a patch's wires and drift bins as they lie: another order would look right.  */
+static void an_image_lies_as_its_patch_does (void **state)
+{
+    (void) state;
+    static const struct {
+        int64_t in[4], out[4];
+        const char *op;
+        int64_t axes[4]; /* perm of Transpose; of ReduceMax the first is its axis */
+        uint32_t n_channel;
+        int fits;
+    } at[] = {
+        { { -1, 1, 6, 8 }, { -1, 1, 6, 8 }, "Relu", { 0 }, 1, 1 },
+        { { -1, 6, 8, 1 }, { -1, 1, 6, 8 }, "Transpose", { 0, 3, 1, 2 }, 1, 1 },
+        { { -1, 1, 6, 8 }, { -1, 1, 8, 6 }, "Transpose", { 0, 1, 3, 2 }, 1, 0 },
+        { { -1, 3, 6, 8 }, { -1, 1, 6, 8 }, "ReduceMax", { 1 }, 3, 1 },
+        { { -1, 6, 8, 3 }, { -1, 6, 8, 1 }, "ReduceMax", { 3 }, 3, 1 },
+        { { -1, 3, 6, 8 }, { -1, 1, 6, 8 }, "ReduceMax", { 1 }, 1, 0 }, /* of one channel */
+        { { -1, 3, 6, 8 }, { -1, 3, 6, 8 }, "Relu", { 0 }, 3, 0 },
+        { { -1, 3, 6, 8 }, { -1, 3, 6, 8 }, "Relu", { 0 }, 1, 0 },
+        { { -1, 1, 6, 8 }, { -1, 1, 6, 1 }, "ReduceMax", { 3 }, 1, 0 },
+        { { -1, 1, 6, 8 }, { -1, 1, 1, 8 }, "ReduceMax", { 2 }, 1, 0 },
+        { { -1, 1, 1, 8 }, { -1, 1, 1, 8 }, "Relu", { 0 }, 1, 1 },
+    };
+    for (size_t i = 0; i <= sizeof at / sizeof *at; i++) {
+        const size_t k = i % (sizeof at / sizeof *at); /* at last the first, with two outputs */
+        graph_t g = { .ways = 0 };
+        input (&g, "patch", 4, at[k].in);
+        Onnx__NodeProto *one = node (&g, at[k].op, "patch", "pixels");
+        if (*at[k].op == 'T')
+            set_ints (&g, one, "perm", 4, at[k].axes);
+        else if (!strcmp (at[k].op, "ReduceMax"))
+            set_ints (&g, one, "axes", 1, at[k].axes);
+        output (&g, "pixels", 4, at[k].out);
+        if (i > k) {
+            node (&g, "Relu", "patch", "again");
+            output (&g, "again", 4, at[k].out);
+        }
+        wm_model_t *model = imported (&g, 1);
+        wm_spec_t spec;
+        wm_error_t error = { 0 };
+        char text[WM_COLUMNS_BYTES_MAX];
+        static const char none[sizeof spec.label];
+        assert_int_equal (wm_spec_preset (&spec, "protodune-2021", NULL), WM_OK);
+        spec.result = WM_RESULT_IMAGE;
+        spec.n_channel = at[k].n_channel;
+        if (wm_columns_choose (&spec, &preset_typed, model, text, &error)) {
+            if (at[k].fits && i == k)
+                fail_msg ("%zu: %s", i, error.text);
+            assert_string_equal (
+                error.text, "protodune-2021: result: image needs a model of one output of the "
+                            "patch's shape, wires x drift bins; wiremill import prints the shapes "
+                            "of this one");
+            assert_int_equal (spec.n_label, 4);
+        } else {
+            if (!at[k].fits || i > k)
+                fail_msg ("%zu is no image of its patch", i);
+            assert_string_equal (text,
+                                 "frames frame_emtrkmichel: an image of each plane, by tiles");
+            assert_int_equal (spec.n_label, 0);
+            assert_memory_equal (spec.label, none, sizeof none);
+        }
+        wm_model_destroy (&model);
+    }
 }
 
 int main (void)
@@ -218,6 +305,7 @@ int main (void)
         cmocka_unit_test (heads_of_general_models),
         cmocka_unit_test (a_file_that_names_labels_wins),
         cmocka_unit_test (many_columns_are_not_all_listed),
+        cmocka_unit_test (an_image_lies_as_its_patch_does),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("ops_columns", tests, make_folder, remove_folder);
