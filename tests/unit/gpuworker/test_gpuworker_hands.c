@@ -1,5 +1,6 @@
 /* test_gpuworker_hands.c - the two threads of an engine process that score: which of them wakes for
-   what, and what one does while the other cannot go on.
+   what, and what one does while the other cannot go on; and what a process that ended in a GPU's
+   driver leaves to the next one.
 
    The test is the worker: it drives a scorer, whose engine process is this program in another mode,
    with the engine of made_worker.h.  */
@@ -15,6 +16,7 @@ static struct {
     atomic_int n_reading; /* threads that came there */
     atomic_int passes;    /* so many may go on */
     atomic_int holds_poll, n_polling;
+    atomic_int tries_gpu, n_start, n_left; /* processes that begin, those that find what is left */
 } * gate;
 
 static wm_pins_t pins;
@@ -54,6 +56,31 @@ static void gate_map (void)
     gate = mmap (NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK (gate != MAP_FAILED);
     close (fd);
+}
+
+/* The first process ends in CUDA's driver, the second in OpenCL's, both behind a trial.  */
+static void try_gpu (const char *files)
+{
+    static const uint32_t tried[] = { WM_GPU_TRIED_CUDA, WM_GPU_TRIED_OPENCL },
+                          known[] = { WM_GPU_UNTRIED, WM_GPU_NOT_BY_CUDA, WM_GPU_DECLINED };
+    int memory;
+    wm_slots_t slots;
+    CHECK (sscanf (files, "%d", &memory) == 1 && !wm_slots_map (&slots, memory, NULL));
+    wm_control_t *control = slots.control;
+    const int n = gate->n_start++;
+    gate->n_left += *control->taken_precision || *control->taken_isa || *control->refused ||
+                    *control->class || *control->signature || *control->strict ||
+                    control->measured != 0 || control->n_measured || control->gpu != known[n];
+    if (n < 2) {
+        strcpy (control->taken_precision, "split"), strcpy (control->taken_isa, "avx512");
+        strcpy (control->refused, "fast"), strcpy (control->class, "gpu");
+        strcpy (control->signature, "cuda/split"), strcpy (control->strict, "cuda/fp32");
+        control->measured = 0.5, control->n_measured = 7;
+        control->gpu = tried[n];
+        raise (SIGKILL);
+    }
+    slots.fd = -1; /* the process maps it again */
+    wm_slots_clear (&slots);
 }
 
 /* ---- the worker ------------------------------------------------------------------------------ */
@@ -352,10 +379,30 @@ static void a_failed_check_hands_nothing_on (void **state)
     wm_scorer_destroy (&scorer);
 }
 
+/* An engine that ends while it tries a GPU leaves its trial's outcome to no other.  */
+static void a_gpu_tried_in_vain_is_forgotten (void **state)
+{
+    (void) state;
+    const char *refused;
+    uint32_t n_hit;
+    gate->tries_gpu = 1;
+    wm_scorer_t *scorer = scorer_new (1);
+    assert_int_equal (gate->n_start, 3);
+    assert_int_equal (gate->n_left, 0);
+    assert_string_equal (wm_scorer_strict (scorer), "");
+    assert_true (wm_scorer_measured (scorer, &n_hit, &refused) == 0 && !n_hit && !*refused);
+    submit (scorer, 0, 1, false);
+    take_results (scorer, 1);
+    wm_scorer_destroy (&scorer);
+}
+
 int main (int argc, char **argv)
 {
-    if (argc > 2 && !strcmp (argv[1], WM_ENGINE_MODE))
+    if (argc > 2 && !strcmp (argv[1], WM_ENGINE_MODE)) {
         gate_map ();
+        if (gate->tries_gpu)
+            try_gpu (argv[2]);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup (a_batch_wakes_one_thread, setup),
         cmocka_unit_test_setup (a_thread_goes_on_after_one_alone, setup),
@@ -366,6 +413,7 @@ int main (int argc, char **argv)
         cmocka_unit_test_setup (what_is_ready_goes_together, setup),
         cmocka_unit_test_setup (a_check_holds_no_gpu_up, setup),
         cmocka_unit_test_setup (a_failed_check_hands_nothing_on, setup),
+        cmocka_unit_test_setup (a_gpu_tried_in_vain_is_forgotten, setup),
     };
     return made_worker_main (argc, argv, tests);
 }
