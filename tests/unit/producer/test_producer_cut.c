@@ -348,6 +348,7 @@ static void bad_hits_are_held (void **state)
                  { 1, 0, 0, -143, WM_HIT_SCORED },
                  { 1, 0, 0, 1145, WM_HIT_SCORED } };
     enum { N = sizeof list / sizeof *list, SCORED = 3 };
+    event.first_tick = 5000; /* of a stream: reported are its ticks */
     for (int i = 0; i < N; i++)
         hit_add (&event, list[i].tpc, list[i].plane, list[i].wire, list[i].time);
     wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 64, WM_RAW_BYTES_MAX, true });
@@ -367,8 +368,8 @@ static void bad_hits_are_held (void **state)
     }
     assert_int_equal (wm_cut_in_fiducial (cut)[0], 0);
     const wm_cut_odd_t *odd = wm_cut_odd (cut);
-    assert_true (odd->n_early == 2 && odd->early == -144 && odd->n_late == 2);
-    assert_true (odd->late == 1146 && odd->n_tick == 1003);
+    assert_true (odd->n_early == 2 && odd->early == 5000 - 144 && odd->n_late == 2);
+    assert_true (odd->late == 5000 + 1146 && odd->n_tick == 1003);
     wm_batch_clear (&batch);
     wm_cut_destroy (&cut);
     wm_event_clear (&event);
@@ -439,6 +440,103 @@ static void margins_and_ticks (void **state)
     assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
     assert_int_equal (wm_cut_n_same_cell (cut), 1); /* the third */
     wm_cut_destroy (&cut);
+    wm_event_clear (&event);
+}
+
+/* Of one plane: cells that are not zero, and those at or beyond an end of `adc`, from its whole
+   rows.  */
+static void cells_count (const wm_event_t *event, const wm_spec_t *spec, uint32_t p,
+                         uint64_t *n_pixel, uint64_t *n_clamped)
+{
+    static float row[1003], bins[1003];
+    const wm_event_plane_t *plane = &event->plane[p];
+    const bool full = spec->view == WM_FULL_VIEW;
+    const double amplitude = spec->amplitude[p];
+    for (uint32_t w = 0; w < plane->n_wire; w++) {
+        memset (row, 0, sizeof row);
+        for (uint64_t r = plane->roi_first; r < plane->roi_first + plane->roi_count; r++)
+            if (event->roi[r].wire == w)
+                memcpy (row + event->roi[r].tick, event->sample + event->roi[r].value,
+                        event->roi[r].count * sizeof *row);
+        if (full)
+            wm_image_downscale (spec, p, row, NULL, event->n_tick, bins);
+        for (uint32_t c = 0; c < wm_image_n_col (spec, event->n_tick); c++)
+            if (full) {
+                *n_pixel += bins[c] != wm_spec_zero (spec);
+                *n_clamped += bins[c] == (float) spec->out_min || bins[c] == (float) spec->out_max;
+            } else {
+                *n_pixel += row[c] != 0;
+                *n_clamped += row[c] != 0 && ((double) row[c] * amplitude <= spec->adc_min ||
+                                              (double) row[c] * amplitude >= spec->adc_max);
+            }
+    }
+}
+
+/* What a log says of an event: cells beyond `adc`, of all channels, and the growth of the
+   lifetime's factors until the last tick of the segment. Of several events the largest stays.  */
+static void odd_values_are_counted (void **state)
+{
+    (void) state;
+    static const char *const text[] = {
+        "lifetime: none\npatch: [16, 12]\nadc: [-4, 16]\namplitude: [2, 1]\n",
+        "lifetime: none\npatch: [16, 12]\nadc: [-4, 16]\nout: [-1, 4]\namplitude: [2, 1]\n"
+        "view: own\n",
+    };
+    const wm_cut_limits_t limits = { 4, 64, WM_RAW_BYTES_MAX, true };
+    wm_event_t event = { 0 };
+    wm_batch_t batch = { 0 };
+    const uint32_t *hit;
+    for (int way = 0; way < 4; way++) {
+        wm_spec_t spec;
+        uint64_t n_pixel = 0, n_clamped[2] = { 0 };
+        wm_error_t error;
+        if (wm_spec_parse (&spec, text[way % 2], strlen (text[way % 2]), "test", &error))
+            fail_msg ("%s", error.text);
+        event_make (&event, 11, 0);
+        for (uint32_t p = 0; p < 2; p++)
+            cells_count (&event, &spec, p, &n_pixel, &n_clamped[p]);
+        assert_true (n_clamped[0] > 20 && n_clamped[1] > 20 &&
+                     n_clamped[0] + n_clamped[1] < n_pixel / 2 + n_pixel / 3);
+        if (way >= 2) { /* both planes as channels */
+            spec.n_channel = 2, spec.points = WM_POINTS_SPACEPOINTS;
+            assert_int_equal (
+                wm_event_reserve (&event.cell, &event.cell_max, 2, sizeof *event.cell, NULL),
+                WM_OK);
+            hit_add (&event, 1, -1, -1, 0);
+            event.cell[0] = event.cell[1] = (wm_event_cell_t){ 5, 500 };
+        } else
+            for (int p = 0; p < 2; p++)
+                hit_add (&event, 1, p, 5, 500);
+        wm_cut_t *cut = wm_cut_new (&spec, limits);
+        assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+        while (!wm_cut_next (cut, &batch, &hit, NULL) && batch.n_hit)
+            continue;
+        assert_int_equal (wm_cut_odd (cut)->n_pixel, n_pixel);
+        assert_int_equal (wm_cut_odd (cut)->n_clamped, n_clamped[0] + n_clamped[1]);
+        wm_cut_destroy (&cut);
+    }
+    wm_spec_t spec = spec_of (3);
+    event_make (&event, 11, 1);
+    event.first_tick = 100;
+    wm_cut_t *cut = wm_cut_new (&spec, limits);
+    assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    assert_true (wm_cut_odd (cut)->growth == (100 + 1002 - 20) * 0.5 / 900);
+    assert_true (wm_cut_odd (cut)->tau_us == 900);
+    wm_cut_destroy (&cut);
+    static const wm_cut_odd_t of[] = { { .n_early = 1, .early = -5, .n_tick = 7, .n_pixel = 10 },
+                                       { .growth = 0.5, .tau_us = 3, .n_clamped = 2 },
+                                       { .n_late = 2, .late = 9, .n_tick = 8, .growth = 0.25 },
+                                       { .n_early = 3, .early = -6, .n_tick = 6, .n_late = 1 } };
+    wm_cut_odd_t sum = { 0 };
+    for (int i = 0; i < 3; i++)
+        wm_cut_odd_add (&sum, &of[i]);
+    assert_true (sum.n_early == 1 && sum.early == -5 && sum.n_late == 2 && sum.late == 9);
+    assert_true (sum.growth == 0.5 && sum.tau_us == 3 && sum.n_tick == 8);
+    assert_true (sum.n_pixel == 10 && sum.n_clamped == 2);
+    wm_cut_odd_add (&sum, &of[3]);
+    assert_true (sum.n_early == 4 && sum.early == -6 && sum.n_late == 3 && sum.late == 0);
+    assert_int_equal (sum.n_tick, 6);
+    wm_batch_clear (&batch);
     wm_event_clear (&event);
 }
 
@@ -818,6 +916,8 @@ static void patches_are_cut (void **state)
     const uint32_t *hit;
     uint32_t n = 0;
     assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    for (int i = 0; i < N; i++)
+        assert_int_equal (wm_cut_in_fiducial (cut)[i], i != 5 && i != 6);
     while (!wm_cut_next (cut, &batch, &hit, NULL) && batch.n_hit)
         for (uint32_t i = 0; i < batch.n_hit; i++) /* each row is the patch of its hit */
             assert_memory_equal (batch.patch + i * VALUES, event.patch + hit[i] * VALUES,
@@ -870,6 +970,7 @@ int main (void)
         cmocka_unit_test (bad_hits_are_held),
         cmocka_unit_test (fiducial_and_same_cell),
         cmocka_unit_test (margins_and_ticks),
+        cmocka_unit_test (odd_values_are_counted),
         cmocka_unit_test (empty_patches),
         cmocka_unit_test (windows_without_charge_share_a_cell),
         cmocka_unit_test (lifetime_needs_facts),
