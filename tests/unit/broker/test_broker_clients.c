@@ -238,7 +238,8 @@ static uint32_t worker_with_its_hands_full (harness_t *t)
 }
 
 /* Announces n events of one batch of so many hits, and sends their payloads.  */
-static void bring (harness_t *t, uint32_t p, wm_key_t input, uint32_t n, uint32_t n_hit)
+static void bring_from (harness_t *t, uint32_t p, wm_key_t input, uint32_t first, uint32_t n,
+                        uint32_t n_hit)
 {
     wm_manifest_batch_t line = { .n_hit = n_hit, .raw_bytes = 1000 };
     wm_msg_t msg;
@@ -247,34 +248,76 @@ static void bring (harness_t *t, uint32_t p, wm_key_t input, uint32_t n, uint32_
     msg.n_batch = 1;
     msg.n_hit = n_hit;
     for (uint32_t i = 0; i < n; i++) {
-        msg.key.ordinal = 1000 + i;
-        digest_of (1000 + i, 0, line.digest);
+        msg.key.ordinal = first + i;
+        digest_of (first + i, 0, line.digest);
         say (t, p, &msg, &line, sizeof line);
         assert_int_equal (answer_needs (t, p), 1);
     }
 }
 
+static void bring (harness_t *t, uint32_t p, wm_key_t input, uint32_t n, uint32_t n_hit)
+{
+    bring_from (t, p, input, 1000, n, n_hit);
+}
+
 /* Turns count hits: of two clients whose batches wait, the one with small ones has as many hits
-   sent as the other, not as many batches.  */
+   sent as the other, not as many batches. A batch takes a turn, and one more for each 64 hits.  */
 static void test_turns_count_hits (void **state)
 {
     (void) state;
-    enum { N = 10 };
-    harness_t *t = clients_new ();
-    const uint32_t large = producer (t, 1), small = producer (t, 2);
-    const wm_key_t inputs[] = { begin (t, large), begin (t, small) };
-    const uint32_t w = worker_with_its_hands_full (t);
-    bring (t, large, inputs[0], 3, 64 * N);
-    bring (t, small, inputs[1], N, 64);
-    credit (t, w, IN_HAND + 3 + N);
-    uint32_t n_small = 0;
-    for (uint32_t n_large = 0;
-         n_large < 2;) { /* a large one, then many small ones, then the next */
-        const bool is_large = must (t, w, WM_MSG_TASK)->msg.key.input == inputs[0].input;
-        n_large += is_large;
-        n_small += !is_large;
+    enum { N = 12, LARGE = 640 };
+    static const struct {
+        uint32_t n_hit, n_before; /* so many before the second of LARGE, whose turn is 11 */
+    } small_of[] = { { 63, 11 }, { 64, 6 }, { 128, 4 } };
+    for (int i = 0; i < 3; i++) {
+        harness_t *t = clients_new ();
+        const uint32_t large = producer (t, 1), small = producer (t, 2);
+        const wm_key_t inputs[] = { begin (t, large), begin (t, small) };
+        const uint32_t w = worker_with_its_hands_full (t);
+        bring (t, large, inputs[0], 3, LARGE);
+        bring (t, small, inputs[1], N, small_of[i].n_hit);
+        credit (t, w, IN_HAND + 3 + N);
+        uint32_t n_small = 0;
+        for (uint32_t n_large = 0; n_large < 2;) {
+            const bool is_large = must (t, w, WM_MSG_TASK)->msg.key.input == inputs[0].input;
+            n_large += is_large;
+            n_small += !is_large;
+        }
+        assert_int_equal (n_small, small_of[i].n_before);
+        harness_end (t);
     }
-    assert_in_range (n_small, N / 2, N);
+}
+
+/* A batch that comes back goes out first, and takes no turn again; its old turn is not the one that
+   is served: a client that comes then begins where the others are.  */
+static void test_what_comes_back_has_had_its_turn (void **state)
+{
+    (void) state;
+    enum { BEFORE = 40, N = 6 };
+    harness_t *t = clients_new ();
+    const uint32_t busy = producer (t, 1), slow = worker (t, 3, 1);
+    const wm_key_t input = begin (t, busy);
+    bring (t, busy, input, 1, 10);
+    const wm_key_t first = must (t, slow, WM_MSG_TASK)->msg.key;
+    const uint32_t w = worker (t, 4, 1);
+    for (uint32_t i = 0; i < BEFORE; i++) {
+        submit (t, busy, input, i, 1);
+        answer_needs (t, busy);
+        answer_one (t, w, 2 + i);
+    }
+    bye (t, w, WM_REASON_DONE);
+    const uint32_t full = worker_with_its_hands_full (t);
+    bring_from (t, busy, input, 2000, N, 10);
+    bye (t, slow, WM_REASON_DONE);
+    credit (t, full, IN_HAND + 1);
+    assert_int_equal (must (t, full, WM_MSG_TASK)->msg.key.ordinal, first.ordinal);
+    const uint32_t late = producer (t, 5);
+    bring (t, late, begin (t, late), N, 10);
+    credit (t, full, IN_HAND + 1 + 2 * N);
+    uint32_t n_busy = 0;
+    for (uint32_t i = 0; i < N; i++)
+        n_busy += must (t, full, WM_MSG_TASK)->msg.key.input == input.input;
+    assert_in_range (n_busy, N / 2 - 1, N / 2 + 1);
     harness_end (t);
 }
 
@@ -464,6 +507,7 @@ int main (void)
         cmocka_unit_test (test_little_goes_before_much),
         cmocka_unit_test (test_what_is_here_counts_for_its_client),
         cmocka_unit_test (test_turns_count_hits),
+        cmocka_unit_test (test_what_comes_back_has_had_its_turn),
         cmocka_unit_test (test_equal_turns_keep_their_order),
         cmocka_unit_test (test_idle_time_is_not_saved),
         cmocka_unit_test (test_failures),
