@@ -3,7 +3,7 @@
 #
 # usage: [JOBS=N] [FORGET=1] tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
 #   NAME: unit, fuzz, e2e, golden, sim, cuts, bugs, plants, mutants, fault, isa, san or tsan; without any, those of the size.
-#   JOBS: so many tests at a time (default: one more than CPUs, at most 4); the output of a test appears when it ends.
+#   JOBS: so many tests at a time (default: two more than CPUs, at most 6); the output of a test appears when it ends.
 #
 # Proof and soak are done in parts, a file of e2e, golden and fault each, in as many sittings as it takes: a part that is
 # green leaves its output and a stamp, of commit, class of CPU, date and seconds, in $B/proof/ID. ID is that of the commit, what
@@ -80,11 +80,17 @@ run () # name, command...: a part, or the parts of a function, if it was asked f
     [[ " ${names[*]} " == *" $1 "* ]] || return
     if [ "$(type -t "$2")" = function ]; then "${@:2}"; else part "$@"; fi || failed+=" $1"
 }
-# The tests of a folder, $jobs at a time, the longest files first.
-files () # folder
+# The tests of folders, $jobs at a time: first those that wait longest, then the longest files.
+waiting='fault/kill golden/onnx fault/late e2e/plugin fault/slow'
+files () # folder...
 {
+    local file by_size tests=()
+    # shellcheck disable=SC2068 # expanded to files
+    mapfile -t by_size < <(ls -S ${@/%//*.t})
+    for file in $waiting; do [[ " $* " != *" tests/${file%/*} "* ]] || tests+=("tests/$file.t"); done
+    for file in "${by_size[@]}"; do [[ " ${tests[*]} " == *" $file "* ]] || tests+=("$file"); done
     # shellcheck disable=SC2016 # expanded by the inner shell
-    ls -S "$1"/*.t | together=$([ "$jobs" = 1 ] || echo 1) xargs -P "$jobs" -I{} bash -c \
+    printf '%s\n' "${tests[@]}" | together=$([ "$jobs" = 1 ] || echo 1) xargs -P "$jobs" -I{} bash -c \
         'part "$(basename "$(dirname "$1")")/$(basename "$1")" prove --timer -v "$1"' _ {}
 }
 failed=
@@ -142,8 +148,8 @@ sanitized ()
     part "$1" env WM_SIZE=test WM_SMALL= bash -o pipefail -c \
         "make --no-print-directory $1 2>&1 | sed 's/^proof:/# under sanitizers:/'"
 }
-jobs=${JOBS:-$(($(nproc) < 4 ? $(nproc) + 1 : 4))} # one more than CPUs: most tests wait
-run unit make --no-print-directory B="$B" unit
+jobs=${JOBS:-$(($(nproc) < 4 ? $(nproc) + 2 : 6))} # two more than CPUs: most tests wait
+run unit make --no-print-directory B="$B" JOBS="$jobs" unit
 fuzz=(make --no-print-directory fuzz SECONDS_EACH="$(size '' 60 1800)")
 [ "$WM_SIZE" != test ] || fuzz=(tests/fuzz/run.sh loop 2000)
 run fuzz "${fuzz[@]}"
@@ -152,9 +158,9 @@ run cuts make --no-print-directory B="$B" sim-cuts CUTS="$(size 5000 100000 1000
 run bugs make --no-print-directory B="$B" sim-proof
 run plants tests/plants.sh run
 run mutants make --no-print-directory B="$B" mutants N="$(size '' 60 2000)"
-run e2e files tests/e2e
-run golden files tests/golden
-run fault files tests/fault
+folders=()
+for name in e2e golden fault; do [[ " ${names[*]} " != *" $name "* ]] || folders+=("tests/$name"); done
+[ ${#folders[@]} = 0 ] || files "${folders[@]}" || failed+=" ${folders[*]#tests/}"
 run isa matrix
 run san sanitized san
 run tsan sanitized tsan

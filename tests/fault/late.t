@@ -47,7 +47,7 @@ rounds () # so many, of twenty times as many tries
     for ((tries = 0; done < $1 && tries < 20 * $1; tries++)); do late_once "$tries" && ((++done)); done
     [ "$done" = "$1" ] || { echo "late $done times"; return 1; }
 }
-rounds=$(size 4 100 1000)
+rounds=$(size 2 100 1000)
 echo "# ROUNDS=$rounds"
 ok "$rounds times a client or a worker is late" rounds "$rounds"
 touch "$work/enough"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # onnx.t - ONNX's own backend tests: each case gives the suite's outputs or is refused by name, and what passed goes on passing.
-# DRAWN=60 SEED=the commit
+# DRAWN=20 SEED=the commit
 # WM_ONNX=record: runs all cases and writes onnxpassed.txt; WM_ONNX=peers: runs all by ONNX Runtime and OpenVINO.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
@@ -21,7 +21,7 @@ peers) for peer in onnxruntime openvino; do ok "all cases by $peer" suite --peer
 *)
     # shellcheck disable=SC2046 # words
     if [ "$(size test proof soak)" = test ]; then
-        ok "cases that were wrong, and some that are drawn" suite --drawn "${DRAWN:-60}" ${SEED:+--seed "$SEED"} --wrong
+        ok "cases that were wrong, and some that are drawn" suite --drawn "${DRAWN:-20}" ${SEED:+--seed "$SEED"} --wrong
     else
         ok "all cases" suite --all
     fi
