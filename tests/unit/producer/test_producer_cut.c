@@ -45,27 +45,39 @@ static void hit_add (wm_event_t *event, int32_t tpc, int32_t plane, int32_t wire
     event->n_hit++;
 }
 
-/* Planes 0 (70 wires) and 1 (40) of TPC 1 with 1,003 ticks, hits anywhere in them.  */
-static void event_make (wm_event_t *event, uint64_t seed, uint32_t n_hit)
+typedef struct {
+    int32_t tpc, plane;
+    uint32_t n_wire;
+} of_t;
+
+/* Planes with 1,003 ticks, in order, without hits.  */
+static void planes_make (wm_event_t *event, uint64_t seed, uint32_t n, const of_t *of)
 {
-    static const uint32_t n_wire[] = { 70, 40 };
     random_state = seed;
     wm_event_reset (event);
     event->n_tick = 1003;
     event->tau_us = 900, event->tick_us = 0.5, event->trigger_offset = 20;
     assert_int_equal (
-        wm_event_reserve (&event->plane, &event->plane_max, 2, sizeof *event->plane, NULL), WM_OK);
-    for (int p = 0; p < 2; p++)
-        event->plane[event->n_plane++] = (wm_event_plane_t){ 0, 1, p, n_wire[p], 0, 0, 0, 0 };
+        wm_event_reserve (&event->plane, &event->plane_max, n, sizeof *event->plane, NULL), WM_OK);
+    for (uint32_t p = 0; p < n; p++)
+        event->plane[event->n_plane++] =
+            (wm_event_plane_t){ 0, of[p].tpc, of[p].plane, of[p].n_wire, 0, 0, 0, 0 };
     assert_int_equal (wm_event_sort_planes (event, "test", NULL), WM_OK);
-    for (uint32_t p = 0; p < 2; p++)
-        for (uint32_t w = 0; w < n_wire[p]; w++)
+    for (uint32_t p = 0; p < n; p++)
+        for (uint32_t w = 0; w < of[p].n_wire; w++)
             for (uint32_t t = random_below (150); t < 950; t += 51 + random_below (200))
                 roi_add (event, p, w, t, 1 + random_below (50));
     assert_int_equal (wm_event_arrange (event, "test", NULL), WM_OK);
+}
+
+/* Planes 0 (70 wires) and 1 (40) of TPC 1, hits anywhere in them.  */
+static void event_make (wm_event_t *event, uint64_t seed, uint32_t n_hit)
+{
+    static const of_t of[] = { { 1, 0, 70 }, { 1, 1, 40 } };
+    planes_make (event, seed, 2, of);
     for (uint32_t i = 0; i < n_hit; i++) {
         int32_t p = (int32_t) random_below (2);
-        hit_add (event, 1, p, (int32_t) random_below (n_wire[p]),
+        hit_add (event, 1, p, (int32_t) random_below (of[p].n_wire),
                  (float) random_below (100300) * 0.01f);
     }
 }
@@ -106,6 +118,30 @@ static void batch_is_valid (const wm_batch_t *batch, uint32_t batch_hits, uint32
     assert_int_equal (values, batch->n_value);
     for (uint32_t i = 0; i < batch->n_value; i++)
         assert_true (isfinite (batch->value[i]));
+}
+
+/* Each run of a batch lies in blocks of wires and columns that a patch of it reads: no others are
+   sent.  */
+static void batch_has_no_more (const wm_batch_t *batch, const wm_spec_t *spec)
+{
+    const int64_t ticks = spec->view == WM_FULL_VIEW ? 1 : spec->drift_window,
+                  half = spec->patch_bin * ticks / 2, all = spec->patch_bin * ticks;
+    const int64_t above = spec->patch_wire / 2, below = spec->patch_wire - above;
+    for (uint32_t r = 0; r < batch->n_run; r++) {
+        const int64_t wire = batch->run_wire[r],
+                      end = (int64_t) batch->run_first[r] + batch->run_length[r];
+        for (int64_t col = batch->run_first[r], next; col < end; col = next) {
+            const int64_t block = col / WM_CUT_BLOCK * WM_CUT_BLOCK;
+            bool is_read = false;
+            next = block + WM_CUT_BLOCK;
+            for (uint32_t i = 0; i < batch->n_hit && !is_read; i++) {
+                const int64_t w = batch->hit_wire[i], first = batch->hit_col[i] - half;
+                is_read =
+                    wire >= w - above && wire < w + below && next > first && block < first + all;
+            }
+            assert_true (is_read);
+        }
+    }
 }
 
 /* The patch of each hit from the whole of its plane, without what cuts: every cell of every wire is
@@ -173,6 +209,7 @@ static void patches_agree (const wm_event_t *event, const wm_spec_t *spec, uint3
         if (!batch.n_hit)
             break;
         batch_is_valid (&batch, batch_hits, batch_bytes);
+        batch_has_no_more (&batch, spec);
         for (uint32_t i = 0; i < batch.n_hit; i++) {
             const wm_hit_t *h = &event->hit[hit[i]];
             assert_int_equal (h->wire, batch.hit_wire[i]);
@@ -214,11 +251,9 @@ static void batches_are_of_equal_size (void **state)
         uint32_t hits;
         bool even;
         uint32_t batch[5];
-    } list[] = { { 10, true, { 10 } },
-                 { 11, true, { 6, 5 } },
-                 { 31, true, { 8, 8, 8, 7 } },
-                 { 11, false, { 10, 1 } },
-                 { 31, false, { 10, 10, 10, 1 } } };
+    } list[] = { { 10, true, { 10 } },         { 11, true, { 6, 5 } },
+                 { 30, true, { 10, 10, 10 } }, { 31, true, { 8, 8, 8, 7 } },
+                 { 11, false, { 10, 1 } },     { 31, false, { 10, 10, 10, 1 } } };
     const wm_spec_t spec = spec_of (0);
     wm_event_t event = { 0 };
     wm_batch_t batch = { 0 };
@@ -258,6 +293,40 @@ static void every_hit_once_and_right (void **state)
         patches_agree (&event, &spec, 1000, 60000);
         patches_agree (&event, &spec, 1, WM_RAW_BYTES_MAX);
     }
+    wm_event_clear (&event);
+}
+
+/* Regions of neighbouring wires, each of which begins where the one before ends, and batches that
+   are as large as they may be.  */
+static void runs_end_with_their_wire (void **state)
+{
+    (void) state;
+    static const of_t of = { 1, 0, 70 };
+    wm_event_t event = { 0 };
+    wm_batch_t batch = { 0 };
+    const uint32_t *hit;
+    for (int s = 0; s < SPECS; s++) {
+        wm_spec_t spec = spec_of (s);
+        planes_make (&event, 1, 1, &of);
+        event.n_roi = 0, event.n_sample = 0;
+        for (uint32_t w = 0; w < 70; w++)
+            roi_add (&event, 0, w, 12 * w, 12);
+        assert_int_equal (wm_event_arrange (&event, "test", NULL), WM_OK);
+        for (int32_t w = 0; w < 70; w += 3)
+            hit_add (&event, 1, 0, w, (float) (12 * w));
+        patches_agree (&event, &spec, 1000, WM_RAW_BYTES_MAX);
+        uint32_t bytes = WM_RAW_BYTES_MAX, n[3];
+        for (int i = 0; i < 3; i++) { /* all; as large as all; one byte less */
+            wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 1000, bytes, true });
+            assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+            assert_int_equal (wm_cut_next (cut, &batch, &hit, NULL), WM_OK);
+            n[i] = batch.n_hit;
+            bytes = (uint32_t) wm_batch_raw_bytes (&batch) - (i == 1);
+            wm_cut_destroy (&cut);
+        }
+        assert_true (n[0] == event.n_hit && n[1] == n[0] && n[2] < n[0]);
+    }
+    wm_batch_clear (&batch);
     wm_event_clear (&event);
 }
 
@@ -370,6 +439,14 @@ static void bad_hits_are_held (void **state)
     const wm_cut_odd_t *odd = wm_cut_odd (cut);
     assert_true (odd->n_early == 2 && odd->early == 5000 - 144 && odd->n_late == 2);
     assert_true (odd->late == 5000 + 1146 && odd->n_tick == 1003);
+    event.is_missing = true; /* only its hits are known */
+    assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    held = wm_cut_held (cut, &n_held);
+    assert_int_equal (n_held, N);
+    for (uint32_t i = 0; i < n_held; i++) {
+        assert_true (held[i].row == i && held[i].status == WM_HIT_NO_EVENT);
+        assert_int_equal (wm_cut_in_fiducial (cut)[i], 0);
+    }
     wm_batch_clear (&batch);
     wm_cut_destroy (&cut);
     wm_event_clear (&event);
@@ -493,6 +570,8 @@ static void odd_values_are_counted (void **state)
         if (wm_spec_parse (&spec, text[way % 2], strlen (text[way % 2]), "test", &error))
             fail_msg ("%s", error.text);
         event_make (&event, 11, 0);
+        for (uint64_t k = 0; k < event.n_sample; k += 5)
+            event.sample[k] = -0.0f; /* is 0 ADC, too */
         for (uint32_t p = 0; p < 2; p++)
             cells_count (&event, &spec, p, &n_pixel, &n_clamped[p]);
         assert_true (n_clamped[0] > 20 && n_clamped[1] > 20 &&
@@ -692,7 +771,7 @@ static wm_pack_t *packed (wm_packer_t *packer, const wm_event_t *event)
 static void packs_are_pure (void **state)
 {
     (void) state;
-    static const uint8_t pins[2][16] = { { 1 }, { 2 } };
+    static const uint8_t pins[2][16] = { { 1, [15] = 3 }, { 1, [15] = 4 } };
     wm_event_t event = { 0 }, other = { 0 };
     wm_spec_t spec = spec_of (3);
     wm_packer_t *packer =
@@ -826,6 +905,119 @@ static void stacks_are_their_planes (void **state)
     held = wm_cut_held (cut, &n_held);
     assert_int_equal (n_held, 1);
     assert_int_equal (held[0].status, WM_HIT_BAD_PIXEL);
+    wm_cut_destroy (&cut);
+    wm_batch_clear (&batch);
+    wm_event_clear (&event);
+}
+
+/* Planes of three TPCs, of which two lack the second: a hit has the channels of its own TPC. Hits go
+   by their first cell.  */
+static void stacks_of_several_tpcs (void **state)
+{
+    (void) state;
+    static const of_t of[] = { { 1, 0, 70 }, { 1, 1, 40 }, { 2, 0, 30 }, { 3, 0, 50 } };
+    static const struct {
+        int32_t tpc;
+        wm_event_cell_t cell[2];
+    } at[] = {
+        { 3, { { 5, 300 }, { WM_EVENT_NO_CELL, 0 } } },
+        { 1, { { 20, 500 }, { 5, 500 } } },
+        { 2, { { 5, 300 }, { WM_EVENT_NO_CELL, 0 } } },
+        { 1, { { 10, 500 }, { 30, 510 } } },
+        { 3, { { 40, 100 }, { WM_EVENT_NO_CELL, 0 } } },
+        { 2, { { 29, 600 }, { WM_EVENT_NO_CELL, 0 } } },
+    };
+    enum { N = sizeof at / sizeof *at, VALUES = 16 * 12 };
+    static float want[N][2][VALUES], patch[2 * VALUES];
+    static const char text[] = "lifetime: none\npatch: [16, 12]\nadc: [-20, 30]\n";
+    const wm_cut_limits_t limits = { 4, 64, WM_RAW_BYTES_MAX, true };
+    wm_event_t event = { 0 };
+    wm_spec_t spec;
+    wm_batch_t batch = { 0 };
+    const uint32_t *hit;
+    uint32_t n_found = 0;
+    assert_int_equal (wm_spec_parse (&spec, text, strlen (text), "test", NULL), WM_OK);
+    for (int way = 0; way < 3; way++) { /* the first channel alone, the second, both */
+        planes_make (&event, 9, 4, of);
+        assert_int_equal (
+            wm_event_reserve (&event.cell, &event.cell_max, 2 * N, sizeof *event.cell, NULL),
+            WM_OK);
+        for (int i = 0; i < N; i++) {
+            const wm_event_cell_t *cell = at[i].cell;
+            memcpy (&event.cell[2 * i], cell, sizeof at[i].cell);
+            hit_add (&event, at[i].tpc, way % 2, cell[way % 2].wire, cell[way % 2].time);
+            for (int v = 0; v < VALUES && way == 0; v++)
+                want[i][1][v] = wm_spec_zero (&spec);
+        }
+        if (way == 2)
+            spec.n_channel = 2, spec.points = WM_POINTS_SPACEPOINTS;
+        wm_cut_t *cut = wm_cut_new (&spec, limits);
+        assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+        while (!wm_cut_next (cut, &batch, &hit, NULL) && batch.n_hit)
+            for (uint32_t i = 0; i < batch.n_hit; i++, n_found++) {
+                if (way < 2) {
+                    assert_int_equal (batch.plane, way);
+                    wm_image_patch_reference (&spec, &batch, i, want[hit[i]][way]);
+                    continue;
+                }
+                wm_image_patch_reference (&spec, &batch, i, patch);
+                assert_memory_equal (patch, want[hit[i]], sizeof patch);
+                assert_true (!i || at[hit[i - 1]].cell[0].wire < at[hit[i]].cell[0].wire);
+                assert_true (!i || at[hit[i - 1]].tpc == at[hit[i]].tpc);
+            }
+        wm_cut_destroy (&cut);
+    }
+    assert_int_equal (n_found, N + 2 + N);
+    wm_batch_clear (&batch);
+    wm_event_clear (&event);
+}
+
+/* Between the planes of a stack there is nothing, also where the event before had charge.  */
+static void stacks_have_gaps (void **state)
+{
+    (void) state;
+    static const char text[] = "lifetime: none\npatch: [16, 12]\n";
+    static const of_t of[2][2] = { { { 1, 0, 200 }, { 1, 1, 40 } },
+                                   { { 1, 0, 70 }, { 1, 1, 40 } } };
+    enum { VALUES = 2 * 16 * 12, TIMES = 60 };
+    wm_event_t event = { 0 };
+    wm_spec_t spec;
+    wm_batch_t batch = { 0 };
+    const uint32_t *hit;
+    assert_int_equal (wm_spec_parse (&spec, text, strlen (text), "test", NULL), WM_OK);
+    spec.n_channel = 2, spec.points = WM_POINTS_SPACEPOINTS;
+    wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 1, WM_RAW_BYTES_MAX, true });
+    for (int e = 0; e < 2; e++) {
+        uint32_t n_empty = 0, n_found = 0;
+        planes_make (&event, (uint64_t) e + 1, 2, of[e]);
+        for (uint64_t k = 0; k < event.n_sample && e; k++)
+            event.sample[k] = 0; /* but for one wire of each plane */
+        for (uint64_t r = 0; r < event.n_roi; r++)
+            if (event.roi[r].wire == 35)
+                event.sample[event.roi[r].value] = 20;
+        assert_int_equal (
+            wm_event_reserve (&event.cell, &event.cell_max, 2 * TIMES, sizeof *event.cell, NULL),
+            WM_OK);
+        for (int i = 0; i < TIMES; i++) {
+            hit_add (&event, 1, -1, -1, 0);
+            event.cell[2 * i] =
+                (wm_event_cell_t){ (int32_t) of[e][0].n_wire - 1 - i % 2 * 30, (float) (16 * i) };
+            event.cell[2 * i + 1] = (wm_event_cell_t){ 0, (float) (16 * i) };
+        }
+        assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+        while (!wm_cut_next (cut, &batch, &hit, NULL) && batch.n_hit) {
+            float patch[VALUES];
+            uint32_t v = 0;
+            wm_image_patch_reference (&spec, &batch, 0, patch);
+            while (v < VALUES && patch[v] == wm_spec_zero (&spec))
+                v++;
+            n_empty += v == VALUES;
+            n_found++;
+        }
+        assert_int_equal (n_found, TIMES);
+        assert_int_equal (wm_cut_n_empty (cut), n_empty);
+        assert_true (!e || (n_empty >= TIMES / 2 && n_empty < TIMES));
+    }
     wm_cut_destroy (&cut);
     wm_batch_clear (&batch);
     wm_event_clear (&event);
@@ -966,6 +1158,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (batches_are_of_equal_size),
         cmocka_unit_test (every_hit_once_and_right),
+        cmocka_unit_test (runs_end_with_their_wire),
         cmocka_unit_test (bad_pixels_hold_their_hits),
         cmocka_unit_test (bad_hits_are_held),
         cmocka_unit_test (fiducial_and_same_cell),
@@ -978,6 +1171,8 @@ int main (void)
         cmocka_unit_test (patches_are_cut),
         cmocka_unit_test (channels_of_one_plane),
         cmocka_unit_test (stacks_are_their_planes),
+        cmocka_unit_test (stacks_of_several_tpcs),
+        cmocka_unit_test (stacks_have_gaps),
         cmocka_unit_test (empty_events_have_no_batches),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
