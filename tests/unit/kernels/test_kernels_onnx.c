@@ -3,6 +3,7 @@
 #include "schema/base/wm_file.h"
 #include "tests/unit/family_graph.h"
 
+#include <sodium.h>
 #include <sys/stat.h>
 
 static float *weights (const graph_t *g)
@@ -121,13 +122,70 @@ static void move_out (graph_t *g, Onnx__TensorProto *t, const char *location, si
     t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
 }
 
-static void identity (char hex[65])
+static void identity_of (const wm_import_choices_t *choices, bool *alone, char hex[65])
 {
     wm_error_t error = { 0 };
-    wm_import_t *import = wm_import_open (model_path, NULL, NULL, hex, NULL, &error);
+    wm_import_t *import = wm_import_open (model_path, choices, NULL, hex, alone, &error);
     if (!import)
         fail_msg ("%s", error.text);
     wm_import_destroy (&import);
+}
+
+static void identity (char hex[65])
+{
+    bool alone;
+    identity_of (NULL, &alone, hex);
+    assert_false (alone);
+}
+
+/* Each choice of its own makes another model of the same file; without one it is the file's.  */
+static void choices_are_part_of_the_identity (void **state)
+{
+    (void) state;
+    static const wm_import_choices_t choices[] = {
+        { .whole = true },
+        { .general = true },
+        { .whole = true, .general = true },
+        { .accept = true },
+        { .outputs = "a" },
+        { .outputs = "b" },
+        { .row_values = 5000 },
+        { .row_values = 5001 },
+        { .general = true, .outputs = "a" },
+        { .exact = true },
+        { .whole = true, .accept = true },
+        { .general = true, .exact = true },
+    };
+    enum { N = sizeof choices / sizeof *choices };
+    char before[65] = "";
+    for (int exact = 0; exact < 2; exact++) { /* exact counts where a type needs it */
+        char hex[N][65], again[65], plain[65], file[65];
+        bool alone = false;
+        graph_t g = family (0);
+        if (exact)
+            g.in[g.n_in++] =
+                port (&g, "number", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 1, &(int64_t){ -1 });
+        size_t size;
+        uint8_t hash[crypto_hash_sha256_BYTES], *bytes = packed (&g, &size);
+        crypto_hash_sha256 (hash, bytes, size);
+        sodium_bin2hex (file, sizeof file, hash, sizeof hash);
+        free (bytes);
+        save_graph (&g);
+        identity_of (NULL, &alone, plain);
+        assert_string_equal (plain, file);
+        assert_true (alone);
+        for (int i = 0; i < N; i++) {
+            identity_of (&choices[i], NULL, hex[i]);
+            identity_of (&choices[i], NULL, again);
+            assert_string_equal (hex[i], again);
+            if (!strcmp (hex[i], plain) != (i == 9 && !exact))
+                fail_msg ("choice %d of %d", i, exact);
+            for (int k = 0; k < i; k++)
+                assert_true (strcmp (hex[i], hex[k]) || (i == N - 1 && k == 1 && !exact));
+        }
+        assert_string_not_equal (hex[0], before); /* of another file */
+        strcpy (before, hex[0]);
+    }
 }
 
 /* Weights in files beside the model: the same network; its identity covers them.  */
@@ -363,11 +421,18 @@ static void truncated_and_changed_files (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (graphs_refused),           cmocka_unit_test (ports_refused),
-        cmocka_unit_test (data_beside_the_model),    cmocka_unit_test (data_beside_a_general_model),
-        cmocka_unit_test (data_is_spared),           cmocka_unit_test (data_that_is_not_there),
-        cmocka_unit_test (data_in_two_places),       cmocka_unit_test (deep_nesting_is_refused),
-        cmocka_unit_test (files_that_are_no_models), cmocka_unit_test (truncated_and_changed_files),
+        cmocka_unit_test (graphs_refused),
+        cmocka_unit_test (ports_refused),
+        cmocka_unit_test (data_beside_the_model),
+        cmocka_unit_test (data_beside_a_general_model),
+        cmocka_unit_test (data_is_spared),
+        cmocka_unit_test (data_that_is_not_there),
+        cmocka_unit_test (data_in_two_places),
+        cmocka_unit_test (deep_nesting_is_refused),
+        cmocka_unit_test (files_that_are_no_models),
+        cmocka_unit_test (truncated_and_changed_files),
+        cmocka_unit_test (choices_are_part_of_the_identity),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, make_folder, remove_folder);
 }
