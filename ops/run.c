@@ -26,7 +26,6 @@
 #include "schema/base/wm_url.h"
 #include "schema/wm_defaults.h"
 
-#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,6 @@
 #include "ops/view/wm_waits.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

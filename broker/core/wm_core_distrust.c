@@ -15,7 +15,6 @@
 #include "broker/core/wm_core_check_private.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the record ------------------------------------------------------------------------------ */

@@ -23,7 +23,6 @@
 #include "kernels/gpu/wm_gpu_kernels.cuh"
 
 #include <math.h>
-#include <stdlib.h>
 
 #define SPARE 16.0            /* split: how far beyond its specification a value may be */
 #define UNKNOWN 1024.0        /* and how large, without one */

@@ -34,8 +34,6 @@
 #include "kernels/cuda/wm_cuda_windows_private.h"
 #include "kernels/gpu/wm_gpu_library.h"
 
-#include <stdio.h>
-
 #define THREADS 256u
 #define TAIL_WARPS 8u
 #define TAIL_BYTES (48u << 10) /* of shared memory, which every GPU has */

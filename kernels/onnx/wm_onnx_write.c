@@ -4,7 +4,6 @@
    packed; only a convolution's weights are turned around first.  */
 #include "kernels/onnx/wm_onnx_write.h"
 #include "kernels/onnx/wm_maker.h"
-#include "kernels/onnx/wm_tensor.h"
 #include "schema/wm_limits.h"
 
 #include <stdarg.h>

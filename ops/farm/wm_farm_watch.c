@@ -6,7 +6,6 @@
 #include "schema/wm_limits.h"
 
 #include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #include "ops/serve/wm_live_private.h"
 #include "schema/page/wm_page.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

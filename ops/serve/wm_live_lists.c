@@ -2,7 +2,6 @@
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
 #include "ops/serve/wm_live_private.h"
-#include "ops/view/wm_waits.h"
 #include "schema/page/wm_page.h"
 
 #include <math.h>

@@ -1,10 +1,8 @@
 /* wm_live_worst.c - the page of single hits that a person would look at: those whose truth has the
    lowest scores, the least sure ones where there is no truth, and held ones. */
-#include "ops/ask/wm_account.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
 #include "ops/serve/wm_live_filter.h"
-#include "ops/serve/wm_live_private.h"
 #include "schema/page/wm_page.h"
 
 #include <assert.h>

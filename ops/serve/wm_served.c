@@ -2,7 +2,6 @@
 #include "ops/serve/wm_served.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_processes.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_complain.h"
 #include "schema/base/wm_address.h"
 #include "schema/base/wm_folder.h"

@@ -2,7 +2,6 @@
 #include "producer/files/wm_scores.h"
 
 #include "kernels/patch/wm_spec.h"
-#include "producer/files/wm_event.h"
 #include "producer/files/wm_index.h"
 #include "schema/base/wm_grow.h"
 #include "schema/wm_batch.h"

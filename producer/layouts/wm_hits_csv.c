@@ -7,7 +7,6 @@
 #include "schema/base/wm_text.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,6 @@
 #include "schema/wm_pair.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -3,13 +3,11 @@
 
 #include "producer/pictures/compare_images.h"
 #include "producer/results/compare_folders_page.h"
-#include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_text.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NAMED_MAX 3  /* outputs of one side that are named */

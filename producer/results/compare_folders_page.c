@@ -9,9 +9,7 @@
 #include "producer/results/compare_truth.h"
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_page_event.h"
-#include "schema/page/wm_svg.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_svg.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,15 +7,12 @@
 #include "producer/results/report.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_log.h"
-#include "schema/base/wm_url.h"
 #include "schema/page/wm_page.h"
 #include "schema/wm_pins.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define PAIRS_MAX 100
 #define HITS_MAX 1000000u

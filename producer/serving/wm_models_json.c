@@ -8,7 +8,6 @@
 #include "schema/wm_limits.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- metadata -------------------------------------------------------------------------------- */

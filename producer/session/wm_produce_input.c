@@ -30,7 +30,6 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_path.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
