@@ -6,14 +6,11 @@
 #define CORE_HARNESS_H
 
 #include "tests/core_state.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define N_OUTPUT 4
 #define MIB (1u << 20)

@@ -4,19 +4,16 @@
 #define JOURNAL_FILES_H
 
 #include "broker/disk/wm_journal.h"
+#include "tests/unit/unit.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char dir[64];
 

@@ -4,12 +4,11 @@
 
 #include "broker/disk/wm_ledger_private.h"
 #include "tests/proof.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +17,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char dir[64];
 static wm_journal_t *journal;

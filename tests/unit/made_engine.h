@@ -5,14 +5,10 @@
 #ifndef MADE_ENGINE_H
 #define MADE_ENGINE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #pragma GCC diagnostic ignored "-Wunused-function" /* not every test needs all of it */
 
 #include "kernels/wm_device.h"
+#include "tests/unit/unit.h"
 
 #include <czmq.h>
 #include <fcntl.h>

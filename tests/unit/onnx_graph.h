@@ -6,13 +6,10 @@
 #define ONNX_GRAPH_H
 
 #include "kernels/onnx/wm_tensor.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 typedef struct {
     wm_arena_t arena;

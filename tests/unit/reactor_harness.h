@@ -6,21 +6,18 @@
 #include "broker/wm_reactor.h"
 #include "broker/wm_status.h"
 #include "schema/session/wm_client.h"
+#include "tests/unit/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdatomic.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define N_HIT 10u
 #define N_OUTPUT 2u

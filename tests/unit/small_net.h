@@ -8,17 +8,14 @@
 
 #include "kernels/import/wm_import.h"
 #include "kernels/model/wm_model.h"
+#include "tests/unit/unit.h"
 #include "tests/unit/without_engines.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { H = 8, W = 10, K = 3, F = 2, R = H - K + 1, C = W - K + 1, FLAT = R * C * F, D = 5 };
 

@@ -9,16 +9,12 @@
 #define SPARSE_NET_H
 
 #include "kernels/sparse/wm_sparse.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* ---- random nets and planes ------------------------------------------------------------------ */
 

@@ -4,19 +4,15 @@
 #include "gpuworker/wm_credit.h"
 #include "schema/base/wm_file.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- the broker ------------------------------------------------------------------------------ */
 

@@ -4,11 +4,9 @@
    for a while; the engine must rest for as long, however loaded the machine is.  */
 #include "gpuworker/engine/wm_cpu_limit.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -16,8 +14,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define COMPUTED_S 0.2
 

@@ -1,11 +1,8 @@
 /* test_gpuworker_decode.c - batches that threads decode are what was encoded; a broken one is
    refused, and costs the others nothing; one that is given up does not come back.  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 #include "gpuworker/engine/wm_decode.h"
+#include "tests/unit/unit.h"
 
 #include <poll.h>
 #include <stdlib.h>

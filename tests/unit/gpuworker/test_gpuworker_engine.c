@@ -4,16 +4,12 @@
 #include "kernels/import/wm_import.h"
 #include "kernels/model/wm_model.h"
 #include "kernels/patch/wm_spec.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[] = "/tmp/wm-engine-XXXXXX", onnx[64], wmm[64], trial[64];
 static wm_model_t *model;

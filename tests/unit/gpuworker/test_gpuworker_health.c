@@ -2,12 +2,9 @@
 
    The library is made here from C: its functions answer as WM_FAKE_NVML says, one letter a
    fault.  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 #include "gpuworker/engine/wm_health.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,9 @@
 /* test_gpuworker_label.c - what a worker calls itself.  */
 #include "gpuworker/wm_lane.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char *label (const char *host, int pid, const char *job)
 {

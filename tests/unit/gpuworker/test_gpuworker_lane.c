@@ -2,16 +2,12 @@
    replays that are damaged.  */
 #include "gpuworker/wm_lane_private.h"
 #include "gpuworker/wm_replay.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void time_that_is_left (void **state)
 {

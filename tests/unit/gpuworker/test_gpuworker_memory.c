@@ -11,12 +11,11 @@
 #include "kernels/import/wm_import.h"
 #include "kernels/model/wm_model.h"
 #include "kernels/patch/wm_spec.h"
+#include "tests/unit/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +23,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- the counter ----------------------------------------------------------------------------- */
 

@@ -1,10 +1,7 @@
 /* test_gpuworker_poison.c - the search for the hits that an engine dies of.  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 #include "gpuworker/engine/wm_poison.h"
+#include "tests/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>

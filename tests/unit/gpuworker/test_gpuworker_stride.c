@@ -1,18 +1,14 @@
 /* test_gpuworker_stride.c - which lane computes next: clients first, bulk campaigns a stated share,
    by weight within a kind. Seconds are given, not measured.  */
 #include "gpuworker/wm_stride.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { LANES = 4 };
 

@@ -1,11 +1,8 @@
 /* test_gpuworker_tasks.c - the batches a lane has, and how many it asks for.  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 #include "gpuworker/wm_tasks.h"
 #include "gpuworker/wm_credit.h"
+#include "tests/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>

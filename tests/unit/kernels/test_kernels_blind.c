@@ -2,20 +2,15 @@
    it may send telemetry. A process of its own stands for that of others.  */
 #include "kernels/wm_blind.h"
 #include "schema/base/wm_environment.h"
+#include "tests/unit/unit.h"
 
 #include <dlfcn.h>
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* The first slots of ONNX Runtime's C interface.  */
 typedef struct {

@@ -11,16 +11,12 @@
 #include "kernels/gpu/wm_gpu_library.h"
 #include "tests/gpu/gpu_net.h"
 #include "tests/standin/wm_gpu_fake.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define HITS 90u
 #define ROWS 16u /* patches a launch: several chunks, the last not full */

@@ -8,17 +8,13 @@
 #include "tests/gpu/gpu_net.h"
 #include "tests/proof.h"
 #include "tests/standin/wm_gpu_fake.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define HITS 30u
 #define OUTPUTS 4u

@@ -14,18 +14,14 @@
 #include "tests/gpu/gpu_net.h"
 #include "tests/proof.h"
 #include "tests/standin/wm_gpu_fake.h"
+#include "tests/unit/unit.h"
 
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define REAL "../shared/data/protodune-hd/pdhd_run27409_evt40896_apa1.h5"
 #define SYNTHETIC_HITS 20000.

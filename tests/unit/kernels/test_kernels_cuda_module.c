@@ -7,17 +7,13 @@
 #include "kernels/model/wm_seed.h"
 #include "kernels/patch/wm_image.h"
 #include "tests/proof.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define PLANE_HITS 400u
 

@@ -7,15 +7,11 @@
 #include "kernels/gpu/wm_cuda_plane.h"
 #include "kernels/model/wm_seed.h"
 #include "tests/standin/wm_gpu_fake.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define CELLS 300000u
 #define HITS 60u

@@ -8,16 +8,12 @@
    skipped, with the reason printed.  */
 #include "kernels/gpu/wm_gpu_cudnn.h"
 #include "tests/gpu/gpu_property.h"
+#include "tests/unit/unit.h"
 
 #include <cudnn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* NULL and a reason where this machine's cuDNN cannot do it.  */
 static wm_cudnn_t *cudnn_for (const gpu_t *gpu)

@@ -6,19 +6,16 @@
 #include "kernels/patch/wm_image.h"
 #include "kernels/wm_device.h"
 #include "tests/proof.h"
+#include "tests/unit/unit.h"
 #include "tests/unit/without_engines.h"
 
 #include <dirent.h>
 #include <math.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define WIRES 12u
 #define BINS 10u

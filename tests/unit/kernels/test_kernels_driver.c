@@ -1,19 +1,15 @@
 /* test_kernels_driver.c - what is found out of the NVIDIA driver, on a library in its place
    (fake_driver.h).  */
 #include "kernels/wm_driver.h"
+#include "tests/unit/unit.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[] = "/tmp/wm_driver_XXXXXX";
 

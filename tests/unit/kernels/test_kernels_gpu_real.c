@@ -1,16 +1,12 @@
 /* test_kernels_gpu_real.c - the real table of a GPU (wm_gpu_real.c) on a driver of the tests
    (fake_driver.h), and the images of our kernels that it loads.  */
 #include "kernels/gpu/wm_gpu_driver.h"
+#include "tests/unit/unit.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const wm_gpu_api_t *const api = &wm_gpu_real;
 static int (*live) (void); /* things that the driver has not freed */

@@ -5,15 +5,12 @@
    cutter and reference share the arithmetic of a bin.  */
 #include "kernels/patch/wm_image.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 

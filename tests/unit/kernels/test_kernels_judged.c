@@ -1,14 +1,11 @@
 /* test_kernels_judged.c - what a .wmm states of who judged its model, and which engine it refuses.
  */
 #include "kernels/wm_device.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* The text, the scorer and how openvino refuses it, of each judgement; a refusal that is
    NULL: of the file only, which is no model.  */

@@ -6,11 +6,10 @@
 #include "kernels/onnx/wm_onnx_write.h"
 #include "kernels/wm_backend_private.h"
 #include "schema/base/wm_file.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
-
-#include <cmocka.h>
 
 enum { WIRE = 12, BIN = 10, HITS = 70 };
 

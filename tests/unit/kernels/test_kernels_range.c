@@ -2,15 +2,11 @@
    convolutions of one number: there intervals are exact, but for what rounding adds.  */
 #include "kernels/family/wm_range.h"
 #include "kernels/model/wm_act.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define STEPS 20000
 

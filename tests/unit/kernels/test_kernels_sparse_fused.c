@@ -4,16 +4,12 @@
    between two floats and was itself rounded: about once in 2^29 sums of drawn numbers, so that the
    scores of networks do not notice. These operands are made to lie there.  */
 #include "kernels/sparse/wm_sparse_c.h"
+#include "tests/unit/unit.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void assert_fused (float a, float b, float c)
 {

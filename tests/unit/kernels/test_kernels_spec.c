@@ -1,14 +1,11 @@
 /* test_kernels_spec.c - specifications: presets, defaults, round trips, refusals by name.  */
 #include "kernels/patch/wm_spec_private.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static wm_spec_t parsed (const char *text)
 {

@@ -2,13 +2,10 @@
    with such signals.  */
 #include "ops/process/wm_child.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
 #include <libgen.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

@@ -1,16 +1,12 @@
 /* test_ops_farm.c - what a farm decides: how many jobs, when it stops, which nodes it avoids.  */
 #include "ops/farm/wm_farm.h"
 #include "ops/farm/wm_farm_watch.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static const wm_farm_limits_t limits = {
     .min = 0, .max = 30, .batches_each = 4, .failures_max = 3, .node_max = 2, .worth_s = 60

@@ -1,15 +1,11 @@
 /* test_ops_farm_profile.c - profiles of batch systems: words, lines left out or repeated.  */
 #include "ops/farm/wm_farm.h"
+#include "tests/unit/unit.h"
 
 #include <glob.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static char path[] = "/tmp/wm-profile-XXXXXX";
 

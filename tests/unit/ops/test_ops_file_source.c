@@ -2,18 +2,14 @@
    many.  */
 #include "ops/process/wm_memory.h"
 #include "ops/workflow/wm_workflow.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define MANY 100000u
 #define CPU_S_MAX 10 /* it takes 0.2 s, and takes minutes where each input is compared with all */

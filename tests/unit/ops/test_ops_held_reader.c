@@ -3,17 +3,13 @@
 #include "ops/campaign/wm_processes.h"
 #include "ops/serve/wm_held_reader.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define PAGES 5
 #define LIMIT_MS 20000

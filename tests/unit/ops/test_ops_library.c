@@ -6,18 +6,14 @@
 #include "kernels/wm_device.h"
 #include "ops/lib/wm_lib_private.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
 #include <fenv.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 enum { N_VALUE = 2, N_OUTPUT = 3, BATCH = 256 /* BATCH_PATCHES_MAX of wm_lib_submit.c */ };
 

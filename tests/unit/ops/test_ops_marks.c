@@ -1,13 +1,10 @@
 /* test_ops_marks.c - marks of the time line: what a broker may send, and how they are drawn.  */
 #include "ops/view/wm_marks.h"
 #include "ops/view/wm_top.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define BEGIN_S 1763712000
 

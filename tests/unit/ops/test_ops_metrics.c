@@ -1,14 +1,11 @@
 /* test_ops_metrics.c - metrics for Prometheus: what is known, under its own and Triton's names;
    what is not known is absent; counters that do not fall; hostile names of workers.  */
 #include "ops/serve/wm_metrics.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static char *text;
 

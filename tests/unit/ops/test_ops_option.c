@@ -2,18 +2,14 @@
 
 #include "schema/base/wm_fault.h"
 #include "schema/option/wm_option.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static const wm_option_t options[] = {
     { .name = "model",

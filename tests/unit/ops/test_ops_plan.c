@@ -1,17 +1,13 @@
 /* test_ops_plan.c - the arithmetic of `wiremill plan`, by hand-computed cases.  */
 #include "ops/plan/wm_plan.h"
 #include "ops/plan/wm_plan_given.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static void near (double value, double want)
 {

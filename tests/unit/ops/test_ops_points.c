@@ -1,14 +1,10 @@
 /* test_ops_points.c - what follows from a measured point: GFLOP/s, and the peak that they are a
    share of.  */
 #include "ops/bench/wm_bench_points.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* A peak for each kind of arithmetic; 0.1 GFLOP/s of multiply-adds. bf16x3 executes three products
    in bf16 for each of them. AMX has not run here: this holds its rule.  */

@@ -1,15 +1,11 @@
 /* test_ops_report.c - the history as numbers, and the page of a campaign: many workers, few, none;
    hostile names; hours and minutes. */
 #include "ops/view/wm_report.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define NOW_S 1795420000.0 /* 2026-11-23 07:46:40 */
 

@@ -1,12 +1,8 @@
 /* test_ops_run_line.c - the line that wiremill run redraws: no total that nothing states.  */
 #include "ops/view/wm_run_line.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char *drawn (const char *numbers, int width)
 {

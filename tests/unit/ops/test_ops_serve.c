@@ -3,19 +3,15 @@
 #include "ops/serve/wm_live.h"
 #include "ops/serve/wm_password.h"
 #include "ops/serve/wm_throttle.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static char *page_of (const char *status, const char *note, const wm_history_query_t *past)
 {

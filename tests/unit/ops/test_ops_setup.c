@@ -4,18 +4,13 @@
 #include "ops/campaign/wm_gpus.h"
 #include "ops/campaign/wm_urls.h"
 #include "schema/base/wm_url.h"
+#include "tests/unit/unit.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[] = "/tmp/wm-setup-XXXXXX", programs[64], paths[128];
 

@@ -1,17 +1,13 @@
 /* test_ops_show.c - lines for people: what is left out where a terminal is narrow.  */
 #include "ops/ask/wm_arithmetic.h"
 #include "ops/ask/wm_show.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static void durations (void **state)
 {

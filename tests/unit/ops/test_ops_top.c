@@ -1,13 +1,9 @@
 /* test_ops_top.c - screens of `wiremill top`: 0, 1 and 300 workers, any size, hostile text.  */
 #include "ops/view/wm_top.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 static void campaign_new (wm_top_campaign_t *campaign, int n_worker, const char *label)
 {

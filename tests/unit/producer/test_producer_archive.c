@@ -2,13 +2,10 @@
    headers of several programs, and what is refused.  */
 #include "producer/layouts/wm_frames_archive.h"
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 static uint8_t tar[64u << 10];
 static size_t tar_bytes;

@@ -7,17 +7,13 @@
 #include "schema/option/wm_option.h"
 #include "schema/session/wm_library.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 extern const wm_verb_t wm_verb_client;
 static const wm_verb_t *const verbs[] = { &wm_verb_client, NULL };

@@ -1,6 +1,7 @@
 /* test_producer_columns.c - columns of scores keep the model's order wherever outputs are read:
    out_2 stands before out_10, and labels stand as they were given, not as text is sorted.  */
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_scores.h"
@@ -8,12 +9,7 @@
 #include "producer/writing/wm_writer.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 enum { ROWS = 300, OUTPUTS = 23 };
 

@@ -5,16 +5,12 @@
 #include "producer/cutting/wm_pack.h"
 #include "producer/cutting/wm_runs.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* splitmix64: the same events in every run.  */
 static uint64_t random_state;

@@ -2,10 +2,9 @@
 #include "producer/layouts/wm_reader.h"
 #include "schema/wm_defaults.h"
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { CHANNELS = 4, TICKS = 30 };
 static wm_spec_t spec;

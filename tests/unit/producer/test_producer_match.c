@@ -1,16 +1,11 @@
 /* test_producer_match.c - hits that find no charge are noticed, and those of sound events are not,
    whatever these are. The bound is compared with the binomial distribution itself.  */
 #include "producer/layouts/wm_match.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { WIRES = 200, TICKS = 4000 };
 

@@ -6,6 +6,7 @@
    inputs open, or LAG. The inputs of a campaign are copies of one file: the library knows one
    file under two names.  */
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
 #include "tests/unit/fake_broker.h"
 #include "producer/files/wm_h5.h"
@@ -13,13 +14,8 @@
 #include "producer/session/wm_produce.h"
 #include "tests/proof.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #define INPUTS_MAX 200u
 #define EVENTS_MAX 4096u

@@ -1,18 +1,14 @@
 /* test_producer_output.c - an output as a whole: its groups, columns, types and attributes, of
    every size, and what is refused of names. The library alone reads it here.  */
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
 #include "producer/files/wm_h5.h"
 #include "producer/writing/wm_writer.h"
 
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/h5_fails.h"
 

@@ -1,15 +1,12 @@
 /* test_producer_pedestal.c - pedestals: the median as NumPy has it, one value, and raw ADC that is
    noticed.  */
 #include "producer/layouts/wm_pedestal.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { N = 3000 };
 

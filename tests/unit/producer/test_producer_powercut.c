@@ -14,6 +14,7 @@
    Then every fsync, rename and mkdir fails once: no FILE_WRITTEN may follow; nor where the broker
    sends data other than those announced.  */
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
 #include "tests/unit/fake_broker.h"
 #include "producer/session/wm_produce.h"
@@ -21,14 +22,9 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <xxhash.h>
-
-#include <cmocka.h>
 
 #define N_HIT 3000u
 

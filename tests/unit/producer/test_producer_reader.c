@@ -1,6 +1,7 @@
 /* test_producer_reader.c - each layout is read as written, and what is broken or leads out of the
    file is refused by name.  */
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_npy.h"
@@ -9,14 +10,9 @@
 
 #include <math.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static wm_spec_t spec;
 static wm_event_t event;

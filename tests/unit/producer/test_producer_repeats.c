@@ -1,11 +1,6 @@
 /* test_producer_repeats.c - events that carry another one's run, subrun and event are noticed. */
 #include "producer/session/wm_repeats.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 static void test_names (void **state)
 {

@@ -1,12 +1,7 @@
 /* test_producer_scores.c - rows of files of scores: room for them, and what hits are called.  */
 #include "producer/files/wm_call_rule.h"
 #include "producer/files/wm_scores.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 /* As far as rows are counted in 32 bits, the stride of the scores is that of the rows.  */
 static void room_is_made_up_to_the_most (void **state)

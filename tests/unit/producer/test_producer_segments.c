@@ -2,13 +2,9 @@
 #include "producer/layouts/wm_layout.h"
 #include "schema/wm_defaults.h"
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #define LONG_TICKS (WM_EVENT_TICKS_MAX + 5u)
 

@@ -12,16 +12,12 @@
    It reports events as done only when no more can be announced: a producer whose counts of open or
    kept events are wrong announces too few or too many. One that waits for ever is ended.  */
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
 #include "tests/unit/fake_broker.h"
 #include "producer/session/wm_produce.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #define EVENTS 600u
 #define HITS 2u          /* an event */

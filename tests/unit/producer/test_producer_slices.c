@@ -5,17 +5,13 @@
 #include "producer/cutting/wm_pack.h"
 #include "producer/cutting/wm_runs.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { WIRES = 60, TICKS = 1003 };
 

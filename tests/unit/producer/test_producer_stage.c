@@ -4,13 +4,11 @@
    depends on the name of the file. The reader is a process of its own, as in the product.  */
 #include "producer/staging/wm_stage_private.h"
 #include "schema/base/wm_adler.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +16,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define MB 1000000u
 

@@ -1,6 +1,7 @@
 /* test_producer_stitch.c - tiles become the plane that their definition says, and frames the form
    that Wire-Cell reads.  */
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
 #include "producer/files/wm_h5.h"
 #include "producer/writing/wm_stitch.h"
@@ -8,14 +9,8 @@
 #include "schema/wm_limits.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/h5_fails.h"
 

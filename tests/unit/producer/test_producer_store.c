@@ -3,14 +3,12 @@
    The server is a folder: this program is also the xrdfs and xrdcp that the stager starts.  */
 #include "producer/session/wm_produce_private.h"
 #include "producer/staging/wm_stage_store.h"
+#include "tests/unit/unit.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +17,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define URL "root://host//data"
 #define A "a.scores.h5"

@@ -2,17 +2,14 @@
 #include "producer/synth/wm_synth.h"
 #include "producer/verbs.h"
 #include "schema/base/wm_fault.h"
+#include "tests/unit/unit.h"
 
 #include <hdf5.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[] = "/tmp/wm_synth_XXXXXX";
 

@@ -5,17 +5,12 @@
    is missing.  */
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_waves.h"
+#include "tests/unit/unit.h"
 
 #include "tests/proof.h"
 #include "tests/unit/producer_files.h"
 
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 enum { ROWS = 37, WIDTH = 12, PART = 10 }; /* rows 10..19 are written, and no others */
 

@@ -1,13 +1,9 @@
 /* test_producer_view.c - the picture of a plane: hits as dots, or painted where they are many. */
 #include "producer/pictures/wm_plane_view.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static char *drawn (const wm_plane_view_t *view)
 {

@@ -3,18 +3,14 @@
    Each dataset is written in another form and read row by row; every bit is compared with H5Dread.
    What is known must go chunk by chunk, everything else and everything damaged by the library.  */
 #include "producer/files/wm_waves.h"
+#include "tests/unit/unit.h"
 
 #include "tests/unit/producer_files.h"
 
 #include <libdeflate.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { ROWS = 37, WIDTH = 101 };
 static float wave[ROWS][WIDTH];

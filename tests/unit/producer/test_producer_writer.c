@@ -1,6 +1,7 @@
 /* test_producer_writer.c - the output holds every row in input order, equal content is equal bytes,
    and a full disk loses nothing.  */
 #include "tests/unit/producer_files.h"
+#include "tests/unit/unit.h"
 
 #include "producer/files/wm_h5.h"
 #include "producer/session/wm_input.h"
@@ -9,10 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -22,8 +20,6 @@
 #include <sys/vfs.h>
 #include <xxhash.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 /* A file of the library whose writes failed cannot be closed, and stays in its memory.  */
 const char *__lsan_default_suppressions (void);

@@ -1,13 +1,9 @@
 /* test_schema_address.c - addresses of brokers: what is taken, and how each mistake is named.  */
 #include "schema/base/wm_address.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 static void taken (const char *text, wm_address_use_t use, const char *printed, int port, int last)
 {

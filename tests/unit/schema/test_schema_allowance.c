@@ -3,20 +3,16 @@
    The machine is made up: 64 CPUs, 16 GiB. Its /proc and /sys/fs/cgroup lie in a folder of the
    test (WM_CGROUP_ROOT).  */
 #include "schema/base/wm_allowance.h"
+#include "tests/unit/unit.h"
 
 #include <dlfcn.h>
 #include <ftw.h>
 #include <limits.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define GIB (1ull << 30)
 

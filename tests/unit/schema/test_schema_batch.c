@@ -1,13 +1,10 @@
 /* test_schema_batch.c - batch payloads: round trips, digests, limits, refusals.  */
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const uint8_t pins[16] = "pins";
 

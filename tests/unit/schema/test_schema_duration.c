@@ -1,13 +1,9 @@
 /* test_schema_duration.c - durations as people type them. */
 #include "schema/option/wm_duration.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
 static void test_taken (void **state)
 {

@@ -2,16 +2,13 @@
    which addresses are tried from which machine.  */
 #include "schema/session/wm_client.h"
 #include "schema/session/wm_endpoint.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static char dir[64], path[128], url[160];
 

@@ -1,15 +1,11 @@
 /* test_schema_exact.c - values that float32 does not hold survive in rows of float32.  */
 #include "schema/wm_exact.h"
+#include "tests/unit/unit.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum {
     FLOAT = 1,

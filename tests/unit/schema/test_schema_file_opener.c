@@ -1,13 +1,12 @@
 /* test_schema_file_opener.c - a courier opens its own files only, as they are now; it is replaced
    when it is killed, and without it and its spare the process that asks ends.  */
 #include "schema/confine/wm_file_opener.h"
+#include "tests/unit/unit.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,6 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[] = "/tmp/wm-courier-XXXXXX";
 

@@ -1,15 +1,11 @@
 /* test_schema_h1.c - requests of HTTP/1.1, read whole and byte for byte. What is refused is in
    tests/e2e/framing.py, which tries every listener; here is what a listener does not show.  */
 #include "schema/base/wm_h1.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define START "POST /a HTTP/1.1\r\nHost: h\r\n"
 

@@ -1,10 +1,9 @@
 /* test_schema_keys.c - join lines and their files, key pairs, the table of keys.  */
 #include "schema/session/wm_keys.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <sodium.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* Computed by Python's hashlib.blake2b and `openssl pkey` from the secret 00 01 .. 1f.  */
 static const struct {

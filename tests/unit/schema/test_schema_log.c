@@ -1,17 +1,14 @@
 /* test_schema_log.c - lines with their time, however they are printed.  */
 #include "schema/base/wm_log.h"
+#include "tests/unit/unit.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define LONG_BYTES 20000 /* more than the buffer holds */
 

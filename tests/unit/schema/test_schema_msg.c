@@ -1,12 +1,9 @@
 /* test_schema_msg.c - messages: what is encoded is decoded, and nothing else is.  */
 #include "schema/session/wm_msg.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* A message of a type with every member that could travel set to something.  */
 static wm_msg_t full (wm_msg_type_t type)

@@ -3,10 +3,9 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
+#include "tests/unit/unit.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +13,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void write_bytes (const char *path, const char *bytes)
 {

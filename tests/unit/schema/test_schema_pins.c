@@ -2,17 +2,14 @@
 #include "schema/wm_pair.h"
 #include "schema/base/wm_path.h"
 #include "schema/wm_defaults.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static wm_pins_t good (void)
 {

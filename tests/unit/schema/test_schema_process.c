@@ -1,15 +1,12 @@
 /* test_schema_process.c - what a program that was started as a child inherits, and how it ends.  */
 #include "schema/base/wm_process.h"
+#include "tests/unit/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +14,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define OUTPUT_BYTES_MAX 65536u
 

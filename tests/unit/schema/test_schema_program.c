@@ -1,13 +1,9 @@
 /* test_schema_program.c - what starts this program again, and what lies beside it.  */
 #include "schema/base/wm_program.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const char *exe; /* NULL: it cannot be read */
 

@@ -1,14 +1,10 @@
 /* test_schema_ragged.c - ragged rows: they survive writing and reading; hostile ones do not.  */
 #include "schema/wm_ragged.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void rows_survive (void **state)
 {

@@ -1,12 +1,9 @@
 /* test_schema_record.c - a record comes back as it was, or not at all.  */
 #include "schema/wm_record.h"
+#include "tests/unit/unit.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static uint8_t payload[1000];
 

@@ -1,10 +1,6 @@
 /* test_schema_restart.c - when what failed is tried again, and when it is given up.  */
 #include "schema/base/wm_restart.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 /* Each row is one failure: after so much time since the start, and whether it had worked by then.
    The pauses double to the rule's most; work that lasted begins a new row, quick or idle ends do

@@ -1,14 +1,10 @@
 /* test_schema_sample.c - a sample of batches as one payload: round trip, what does not fit,
    damage.  */
 #include "schema/wm_sample.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static wm_batch_t patches (uint32_t n_hit, uint32_t values, int noise)
 {

@@ -1,15 +1,11 @@
 /* test_schema_svg.c - pictures and pages: texts, ticks, what is drawn. */
 #include "schema/page/wm_page.h"
 #include "schema/page/wm_svg.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static char *escaped (const char *text)
 {

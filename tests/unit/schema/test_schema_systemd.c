@@ -1,11 +1,9 @@
 /* test_schema_systemd.c - what a socket of systemd is told, by path and in the abstract namespace,
    and that nothing waits for it.  */
 #include "schema/base/wm_systemd.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +11,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static int make_socket (const char *path)
 {

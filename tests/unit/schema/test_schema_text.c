@@ -2,17 +2,13 @@
 #include "schema/base/wm_grow.h"
 #include "schema/base/wm_text.h"
 #include "schema/session/wm_join.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static int file_of (const char *text, size_t bytes)
 {

@@ -1,16 +1,11 @@
 /* test_schema_url.c - which names are URLs, and what of them may be seen.  */
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_url.h"
+#include "tests/unit/unit.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void kinds (void **state)
 {

@@ -1,0 +1,12 @@
+/* unit.h - cmocka, and the four headers that it wants before its own.  */
+#ifndef TESTS_UNIT_H
+#define TESTS_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#endif
