@@ -1,12 +1,9 @@
 /* test_broker_client.c - a session from the peer's side: opening, refusals, the end, hostile
  * frames. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 #include "tests/unit/fake_broker.h"
 #include "schema/session/wm_client.h"
+#include "tests/unit/unit.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

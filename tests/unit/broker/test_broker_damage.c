@@ -14,21 +14,18 @@
 #include "broker/campaign/wm_campaign.h"
 #include "broker/campaign/wm_rebuild.h"
 #include "tests/proof.h"
+#include "tests/unit/unit.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
-
-#include <cmocka.h>
 
 #define INPUTS 8u
 #define EVENTS 2u

@@ -1,12 +1,9 @@
 /* test_broker_input_set.c - sets of inputs.  */
 #include "broker/core/wm_input_set.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 static void test_members (void **state)
 {

@@ -7,14 +7,13 @@
 #include "broker/listen/wm_listener.h"
 #include "schema/session/wm_keys.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <sodium.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +22,6 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- a listener on its thread ---------------------------------------------------------------- */
 

@@ -5,19 +5,16 @@
 #include "broker/listen/wm_port.h"
 #include "schema/base/wm_address.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static struct sockaddr_in v4 (int port)
 {

@@ -1,11 +1,7 @@
 /* test_broker_messages.c - the table of messages: all of its rows, and as schema/wire.abnf has
    it.  */
 #include "broker/core/wm_core_private.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -6,14 +6,11 @@
    closes arrives, because a local socket delivers what is in it; so the count is exact. It stays
    below the unread messages that each side accepts (1,000 and 128): above them the library stops
    reading, and drops what is still in the kernel when the connection closes.  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 #include "broker/listen/wm_listener.h"
 #include "schema/session/wm_client.h"
 #include "tests/proof.h"
+#include "tests/unit/unit.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -1,10 +1,9 @@
 /* test_broker_notify.c - commands of the operator: which event runs one and how often, what a
    restart knows, what the command inherits, and how each failure ends.  */
 #include "broker/wm_notify.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define AGAIN_MS 1000
 #define TRIES 60000 /* of a millisecond: more than any machine needs */

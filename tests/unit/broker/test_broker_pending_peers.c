@@ -4,14 +4,13 @@
 #include "broker/listen/wm_pending_peers.h"
 #include "schema/session/wm_keys.h"
 #include "schema/wm_limits.h"
+#include "tests/unit/unit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +18,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- the list alone -------------------------------------------------------------------------- */
 

@@ -6,17 +6,14 @@
    appended, and must not speak of damage. WM_POWERCUTS sets the number of lives, WM_SEED the die.
  */
 #include "tests/powercut.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define TAGS 8192
 #define LIVES_A_WORLD 12 /* then a new, empty disk */

@@ -7,14 +7,13 @@
 #include "broker/campaign/wm_campaign.h"
 #include "tests/proof.h"
 #include "tests/release/make.h"
+#include "tests/unit/unit.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +21,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
-
-#include <cmocka.h>
 
 #define SCHEMA 5 /* of this release */
 
