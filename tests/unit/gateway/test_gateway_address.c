@@ -1,13 +1,10 @@
 /* test_gateway_address.c - connections and memory of client addresses.  */
 #include "producer/net/wm_budget.h"
 #include "producer/serving/wm_front.h"
+#include "tests/unit/unit.h"
 
 #include <czmq.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "tests/unit/made_loop.h"
 

@@ -1,15 +1,12 @@
 /* test_gateway_classify.c - the classification extension: order, ties, NaN, text of every type,
    labels, rows.  */
 #include "producer/serving/wm_classify.h"
+#include "tests/unit/unit.h"
 
 #include <czmq.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static wm_labels_t *labels;
 

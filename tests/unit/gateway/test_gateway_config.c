@@ -2,14 +2,11 @@
    send then, and what is refused.  */
 #include "producer/net/wm_pbtxt.h"
 #include "producer/serving/wm_models_private.h"
+#include "tests/unit/unit.h"
 
 #include <czmq.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define FREE 0 /* as wm_signature_add has it */
 

@@ -1,15 +1,11 @@
 /* test_gateway_exact.c - tensors of types that float32 does not hold, as rows and back.  */
 #include "producer/serving/wm_signature.h"
 #include "schema/wm_exact.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define ROWS 2u
 #define LENGTH 3u

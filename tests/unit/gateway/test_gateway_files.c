@@ -2,15 +2,12 @@
    their way to rows of float32 and back.  */
 #include "producer/net/wm_pbtxt.h"
 #include "producer/serving/wm_models_private.h"
+#include "tests/unit/unit.h"
 
 #include <czmq.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* ---- config.pbtxt ---------------------------------------------------------------------------- */
 

@@ -2,18 +2,15 @@
    split, held, tried again, cancelled. The link and the transport are played here.  */
 #include "producer/serving/wm_gather.h"
 #include "producer/net/wm_slice.h"
+#include "tests/unit/unit.h"
 
 #include <czmq.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* A model of two inputs, 3 and 1 values, and outputs "sum" (1) and "first" (2) of them.  */
 enum { N_VALUE = 4, N_SCORE = 3, ROW_BYTES = 3 * sizeof (float) };

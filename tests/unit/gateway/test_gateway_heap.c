@@ -1,13 +1,11 @@
 /* test_gateway_heap.c - items of a heap come in the order of their keys, whatever was added and
    removed meanwhile.  */
 #include "producer/net/wm_heap.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 /* cmocka.h needs those before it */
-#include <cmocka.h>
 
 #define ITEMS 300
 

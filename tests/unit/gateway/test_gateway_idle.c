@@ -1,12 +1,7 @@
 /* test_gateway_idle.c - which of many connections without work makes place for a new one: steps are
    counted, of which there are as few among 10,000 as among ten.  */
 #include "producer/net/wm_idle_list.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { MANY = 10000 };
 

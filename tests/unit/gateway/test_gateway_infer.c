@@ -4,16 +4,13 @@
 #include "producer/net/wm_budget.h"
 #include "producer/net/wm_inflate.h"
 #include "producer/serving/wm_infer.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "tests/unit/made_loop.h"
 

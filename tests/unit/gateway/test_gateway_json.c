@@ -1,14 +1,11 @@
 /* test_gateway_json.c - numbers of tensors in JSON: cut out of a request, read and printed.  */
 #include "producer/serving/wm_infer.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* The text with ' for ", in memory of exactly its size.  */
 static char *exact (const char *text, size_t *n)

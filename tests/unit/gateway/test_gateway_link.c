@@ -1,16 +1,13 @@
 /* test_gateway_link.c - the gateway's session through helpers that end: what each new one is sent,
    and what its owner learns. This program plays the helper, too.  */
 #include "producer/serving/wm_link.h"
+#include "tests/unit/unit.h"
 
 #include <czmq.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static char seen[64]; /* the calls, one letter each */
 static wm_loop_t *loop;

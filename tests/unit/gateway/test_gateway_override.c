@@ -4,16 +4,13 @@
 #include "producer/net/wm_proto.h"
 #include "producer/serving/wm_models_private.h"
 #include "producer/serving/wm_override.h"
+#include "tests/unit/unit.h"
 
 #include <czmq.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static wm_override_t given;
 static char body[1 << 16];

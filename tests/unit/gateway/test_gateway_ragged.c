@@ -4,16 +4,13 @@
 #include "producer/net/wm_slice.h"
 #include "producer/serving/wm_signature.h"
 #include "schema/wm_batch.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <czmq.h>
 
 /* A model of inputs x (N, any, 2) in FP32 and i (N, any) in INT64; the played engine gives

@@ -2,17 +2,14 @@
    again.  */
 #include "producer/serving/wm_region.h"
 #include "schema/session/wm_library.h"
+#include "tests/unit/unit.h"
 
 #include <czmq.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 enum { BYTES = 1 << 16, LINE = 64 };
 

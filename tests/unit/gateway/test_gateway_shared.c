@@ -1,18 +1,15 @@
 /* test_gateway_shared.c - files that clients of the gateway register as shared memory: what is
    opened, what is copied, and a file that its client cuts short.  */
 #include "producer/serving/wm_infer.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static char folder[64];
 static int file; /* "a", of 64 bytes: 0, 1, 2 ... */

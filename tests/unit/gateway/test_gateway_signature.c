@@ -1,16 +1,12 @@
 /* test_gateway_signature.c - values of each type to a row and back at the limits of the type, the
    shapes and sizes of requests and answers, and which output and row a refusal names.  */
 #include "producer/serving/wm_signature_private.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
