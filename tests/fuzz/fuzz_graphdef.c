@@ -4,7 +4,6 @@
 #include "tests/fuzz/fuzz_model.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void fuzz_seeds (void)
 {

@@ -5,7 +5,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const size_t fuzz_bytes_max = 64u << 20;

@@ -4,8 +4,6 @@
 
 #include "tests/fuzz/fuzz_model.h"
 
-#include <string.h>
-
 static void seed (graph_t *g)
 {
     size_t size;

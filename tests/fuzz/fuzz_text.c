@@ -4,7 +4,6 @@
 #include "schema/wm_pins.h"
 #include "tests/fuzz/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 const size_t fuzz_bytes_max = 16u << 20;

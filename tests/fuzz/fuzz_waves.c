@@ -10,7 +10,6 @@
 #include <hdf5.h>
 #include <libdeflate.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 const size_t fuzz_bytes_max = 64u << 20;

@@ -5,7 +5,6 @@
 #include "schema/wm_limits.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,10 +3,8 @@
    The product's code is as it is: a bug sits at one of its doors, in a function that the linker
    puts before the real one (-Wl,--wrap), or between the core and the links. Those of the disk are
    in sim_disk.c.  */
-#include "broker/campaign/wm_campaign.h"
 #include "tests/sim/sim.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define SEEN 4096

@@ -5,7 +5,6 @@
 #include "tests/core_state.h"
 #include "tests/sim/sim.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -3,8 +3,6 @@
 
    Each is durable before the next record is appended. So the journal keeps the first n of them that
    were appended, and n is at least that of the last one that was acknowledged.  */
-#include "broker/campaign/wm_campaign.h"
-#include "tests/core_state.h"
 #include "tests/sim/sim.h"
 
 #include <string.h>

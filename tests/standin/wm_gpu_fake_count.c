@@ -6,8 +6,6 @@
 #include "kernels/gpu/wm_gpu_any.cuh"
 #include "kernels/gpu/wm_gpu_wide.cuh"
 
-#include <stdlib.h>
-
 /* Entries of the list and words of the maps that a launch of `active` made.  */
 static void count_active (const wm_gpu_active_t *args, uint32_t used_before,
                           wm_gpu_fake_work_t *work)

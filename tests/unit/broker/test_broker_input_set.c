@@ -2,7 +2,6 @@
 #include "broker/core/wm_input_set.h"
 #include "tests/unit/unit.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static void test_members (void **state)

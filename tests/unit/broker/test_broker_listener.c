@@ -3,7 +3,6 @@
 #include "broker/listen/wm_advertise.h"
 #include "broker/listen/wm_listener.h"
 #include "broker/listen/wm_port.h"
-#include "schema/base/wm_address.h"
 #include "schema/wm_limits.h"
 #include "tests/unit/unit.h"
 

@@ -5,7 +5,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const wm_role_t roles[] = { WM_ROLE_WORKER, WM_ROLE_PRODUCER, WM_ROLE_OPERATOR,

@@ -2,7 +2,6 @@
    closed, and that peers with a key are admitted beside them.  */
 #include "broker/listen/wm_listener.h"
 #include "broker/listen/wm_pending_peers.h"
-#include "schema/session/wm_keys.h"
 #include "schema/wm_limits.h"
 #include "tests/unit/unit.h"
 

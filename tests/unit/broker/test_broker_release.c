@@ -9,7 +9,6 @@
 #include "tests/release/make.h"
 #include "tests/unit/unit.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>

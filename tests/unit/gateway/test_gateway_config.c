@@ -5,7 +5,6 @@
 #include "tests/unit/unit.h"
 
 #include <czmq.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define FREE 0 /* as wm_signature_add has it */

@@ -1,6 +1,5 @@
 /* test_gateway_exact.c - tensors of types that float32 does not hold, as rows and back.  */
 #include "producer/serving/wm_signature.h"
-#include "schema/wm_exact.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

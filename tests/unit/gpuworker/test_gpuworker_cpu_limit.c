@@ -7,7 +7,6 @@
 #include "tests/unit/unit.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

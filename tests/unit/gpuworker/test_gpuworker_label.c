@@ -2,7 +2,6 @@
 #include "gpuworker/wm_lane.h"
 #include "tests/unit/unit.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const char *label (const char *host, int pid, const char *job)

@@ -1,7 +1,6 @@
 /* test_kernels_graphdef.c - TensorFlow frozen graphs: the small network in every way that
    TensorFlow and Keras freeze it, what is kept for the general engine, and what is refused.  */
 #include "kernels/import/wm_head.h"
-#include "kernels/import/wm_import_private.h"
 #include "kernels/onnx/wm_onnx.h"
 #include "tests/unit/frozen_graph.h"
 

@@ -4,7 +4,6 @@
    The numbers written out here are worked out on paper from the definition in wm_image.h, because
    cutter and reference share the arithmetic of a bin.  */
 #include "kernels/patch/wm_image.h"
-#include "schema/wm_limits.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
 /* test_kernels_late.c - the process of an import stands still: before its answer, or after it.  */
-#include "schema/wm_limits.h"
 #include "tests/unit/family_graph.h"
 
 #include <errno.h>

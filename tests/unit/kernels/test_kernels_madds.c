@@ -1,6 +1,5 @@
 /* test_kernels_madds.c - multiply-adds of models for the general engine: the family's are those
    that it counts itself, other layers' were counted by hand.  */
-#include "kernels/wm_device.h"
 #include "tests/unit/family_graph.h"
 
 /* Imports what lies at model_path; its multiply-adds.  */

@@ -2,7 +2,6 @@
 
    In an initializer, in a Constant, and in a graph inside a node. (Those that are right:
    golden/weights.t.)  */
-#include "kernels/onnx/wm_onnx_weights.h"
 #include "tests/unit/family_graph.h"
 
 typedef void change_t (graph_t *g, Onnx__TensorProto *t);

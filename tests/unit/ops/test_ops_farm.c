@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const wm_farm_limits_t limits = {
     .min = 0, .max = 30, .batches_each = 4, .failures_max = 3, .node_max = 2, .worth_s = 60

@@ -4,7 +4,6 @@
 #include "tests/unit/producer_files.h"
 #include "tests/unit/unit.h"
 
-#include <stdbool.h>
 #include <zlib.h>
 
 static uint8_t tar[64u << 10];

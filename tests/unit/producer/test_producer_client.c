@@ -3,13 +3,11 @@
    shares.  */
 #include "tests/unit/fake_broker.h"
 #include "schema/base/wm_process.h"
-#include "schema/base/wm_program.h"
 #include "schema/option/wm_option.h"
 #include "schema/session/wm_library.h"
 #include "schema/wm_limits.h"
 #include "tests/unit/unit.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -3,7 +3,6 @@
 #include "kernels/patch/wm_image.h"
 #include "producer/cutting/wm_cut.h"
 #include "producer/cutting/wm_pack.h"
-#include "producer/cutting/wm_runs.h"
 #include "schema/wm_limits.h"
 #include "tests/unit/unit.h"
 

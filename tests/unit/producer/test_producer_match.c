@@ -4,7 +4,6 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { WIRES = 200, TICKS = 4000 };

@@ -6,7 +6,6 @@
 #include "producer/files/wm_h5.h"
 #include "producer/writing/wm_writer.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
 

@@ -6,8 +6,6 @@
 #include "schema/base/wm_adler.h"
 #include "tests/unit/unit.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 
 #include <libdeflate.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 37, WIDTH = 101 };

@@ -3,7 +3,6 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static void test_taken (void **state)
 {

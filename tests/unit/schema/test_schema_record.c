@@ -2,7 +2,6 @@
 #include "schema/wm_record.h"
 #include "tests/unit/unit.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static uint8_t payload[1000];
