@@ -19,24 +19,39 @@ mkdir -p "$to/bin" "$to/libexec" "$to/lib" "$to/licenses"
 files=$to/licenses/files
 : >"$files"
 
-# The package that a file of the system came with. Its path may be known without /usr.
+# The packages that files of the system came with, asked for at once; a path may be known without /usr.
+declare -A package
+names_of () # file
+{
+    local real
+    real=$(readlink -f "$1")
+    printf '%s\n' "$1" "${1#/usr}" "/usr$1" "$real" "${real#/usr}"
+}
+know_packages () # file...
+{
+    local names path line
+    mapfile -t names < <(for path in "$@"; do names_of "$path"; done)
+    while read -r line; do
+        [[ $line == diversion* ]] || package[${line##*: }]=${line%%[:,]*}
+    done < <(dpkg-query -S "${names[@]}" 2>/dev/null)
+}
 package_of () # file
 {
-    local path
-    for path in "$1" "${1#/usr}" "/usr$1" "$(readlink -f "$1")" "$(readlink -f "$1" | sed 's:^/usr::')"; do
-        dpkg-query -S "$path" 2>/dev/null | sed -n '1s/:.*//p' | grep . && return
-    done
+    local name
+    while read -r name; do
+        [ -z "${package[$name]:-}" ] || { echo "${package[$name]}"; return; }
+    done < <(names_of "$1")
     echo "bundle: no package has $1, so that its licence is not known" >&2
     return 1
 }
 # Keeps the licence of the package that a file came with.
 license () # file, its name here
 {
-    local package
-    package=$(package_of "$1")
-    echo "$2 $package" >>"$files"
-    cp -L "/usr/share/doc/$package/copyright" "$to/licenses/$package.txt" 2>/dev/null ||
-        { echo "bundle: /usr/share/doc/$package/copyright is missing" >&2; return 1; }
+    local name
+    name=$(package_of "$1")
+    echo "$2 $name" >>"$files"
+    cp -L "/usr/share/doc/$name/copyright" "$to/licenses/$name.txt" 2>/dev/null ||
+        { echo "bundle: /usr/share/doc/$name/copyright is missing" >&2; return 1; }
 }
 
 programs=("$installed"/bin/wiremill*)
@@ -91,22 +106,25 @@ for name in wm_python.so wm_torch.so; do [ ! -e "$to/lib/$name" ] || ln -s "../.
 objects+=("$library")
 
 # What they link, with what that links: as the linker of this machine finds it.
-libraries=$(for object in "${objects[@]}"; do ldd "$object"; done) || exit 1
-if missing=$(grep 'not found' <<<"$libraries"); then
+linked=$(for object in "${objects[@]}"; do ldd "$object"; done) || exit 1
+if missing=$(grep 'not found' <<<"$linked"); then
     printf 'bundle: a library is missing here:\n%s\n' "$missing" >&2
     exit 1
 fi
-while read -r library; do
+path=/lib64/$loader
+[ -e "$path" ] || path=/lib/$loader
+schema=/usr/include/onnx/onnx.proto
+mapfile -t libraries < <(sed -n 's|.* => \(/.*\) (0x.*|\1|p' <<<"$linked" | sort -u)
+know_packages "${libraries[@]}" "$path" "$schema"
+for library in "${libraries[@]}"; do
     case $library in "$(readlink -f "$installed")"/* | "$installed"/*) continue ;; esac
     license "$library" "lib/${library##*/}"
     cp -L "$library" "$to/lib/${library##*/}"
-done < <(sed -n 's|.* => \(/.*\) (0x.*|\1|p' <<<"$libraries" | sort -u)
-path=/lib64/$loader
-[ -e "$path" ] || path=/lib/$loader
+done
 cp -L "$path" "$to/bin/$loader"
 chmod 755 "$to/bin/$loader"
-license "$(readlink -f "$path")" "bin/$loader"
-license /usr/include/onnx/onnx.proto "(compiled in)"
+license "$path" "bin/$loader"
+license "$schema" "(compiled in)"
 
 cp LICENSE "$to/licenses/wiremill.txt"
 [ ! -d "$installed/share" ] || cp -r "$installed/share" "$to/share"
