@@ -905,8 +905,8 @@ static void stacks_are_their_planes (void **state)
     wm_event_clear (&event);
 }
 
-/* Planes of three TPCs, of which two lack the second: a hit has the channels of its own TPC. Hits go
-   by their first cell.  */
+/* Planes of three TPCs, of which two lack the second: a hit has the channels of its own TPC. Hits
+   go by their first cell.  */
 static void stacks_of_several_tpcs (void **state)
 {
     (void) state;
