@@ -46,6 +46,9 @@ typedef struct {
     uint64_t model_offset;     /* the last of them */
     wm_place_t fetched_place;
     char log[1024];
+    char mark[200]; /* of the time line: the last */
+    wm_mark_kind_t mark_kind;
+    uint32_t n_mark;
     wm_record_t standing[64]; /* that it appended, or is to be given; their texts are copies */
     size_t n_standing;
     uint32_t suspects; /* the first bits of the last DISTRUST's inputs */
@@ -210,6 +213,14 @@ static inline void sink_log (void *context, const char *text)
     snprintf (((harness_t *) context)->log, 1024, "%s", text);
 }
 
+static inline void sink_mark (void *context, wm_mark_kind_t kind, const char *text)
+{
+    harness_t *t = context;
+    snprintf (t->mark, sizeof t->mark, "%s", text);
+    t->mark_kind = kind;
+    t->n_mark++;
+}
+
 static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budget)
 {
     wm_core_config_t config = { .campaign = { 7 },
@@ -249,6 +260,7 @@ static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budge
                             .drop = sink_drop,
                             .hold = sink_hold,
                             .release = sink_release,
+                            .mark = sink_mark,
                             .log = sink_log };
     wm_core_t *core = wm_core_new (&config, &sink);
     assert_non_null (core);
@@ -495,6 +507,14 @@ static inline void heartbeat (harness_t *t, uint32_t session, wm_key_t key, uint
     msg.count = count_;
     msg.received = received (t, session);
     say (t, session, &msg, NULL, 0);
+}
+
+/* This is the n-th mark.  */
+static inline void marked (const harness_t *t, uint32_t n, wm_mark_kind_t kind, const char *text)
+{
+    assert_int_equal (t->n_mark, n);
+    assert_string_equal (t->mark, text);
+    assert_int_equal (t->mark_kind, kind);
 }
 
 static inline void bye (harness_t *t, uint32_t session, wm_reason_t reason)

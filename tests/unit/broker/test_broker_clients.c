@@ -1,6 +1,6 @@
 /* test_broker_clients.c - wm_core for clients: results go to the session that sent the patches, and
    nothing of an input outlives its answer or its session.  */
-#include "tests/unit/core_harness.h"
+#include "tests/unit/check_harness.h"
 
 #include <math.h>
 
@@ -459,6 +459,43 @@ static void test_ragged_results (void **state)
     }
 }
 
+/* Spot checks: a number that is used again ends the check of the event that had it, and no other;
+   that of another client has another generation. No input of a client begins again.  */
+static void test_checks_of_clients (void **state)
+{
+    (void) state;
+    harness_t *t = clients_new ();
+    wm_core_destroy (&t->core);
+    t->check_share = 1;
+    t->core = core_make (t, 1, 64 * MIB);
+    uint32_t p = producer (t, 1);
+    const uint32_t a = joins (t, 2, "alpha", 9);
+    wm_key_t input = begin (t, p);
+    first (t, p, a, input, 5, 0.5f);
+    first (t, p, a, input, 6, 0.5f);
+    assert_int_equal (look (t).n_check_open, 2);
+    submit (t, p, input, 5, 1);
+    assert_int_equal (look (t).n_check_open, 1);
+    wm_core_closed (t->core, p, t->now_ms);
+    p = producer (t, 3);
+    const wm_key_t next = begin (t, p);
+    assert_int_equal (next.input, input.input);
+    submit (t, p, next, 6, 1);
+    assert_int_equal (look (t).n_check_open, 1);
+    const uint32_t b = joins (t, 4, "beta", 1);
+    wm_msg_t task = must (t, b, WM_MSG_TASK)->msg;
+    assert_int_equal (task.key.generation, input.generation);
+    scores (t, b, &task, 0.25f);
+    assert_int_equal (look (t).n_check_differ, 1);
+    const uint32_t c = joins (t, 5, "gamma", 1);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &task, 0.25f);
+    assert_int_equal (look (t).n_named, 1);
+    assert_int_equal (records (t, WM_RECORD_DISTRUST), 1);
+    assert_int_equal (records (t, WM_RECORD_KICK), 0);
+    harness_end (t);
+}
+
 static void test_what_is_for_files (void **state)
 {
     (void) state;
@@ -512,6 +549,7 @@ int main (void)
         cmocka_unit_test (test_idle_time_is_not_saved),
         cmocka_unit_test (test_failures),
         cmocka_unit_test (test_ragged_results),
+        cmocka_unit_test (test_checks_of_clients),
         cmocka_unit_test (test_what_is_for_files),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -212,6 +212,7 @@ static void test_drain (void **state)
     answer_needs (t, p);
     control (t, o, "drain", "");
     done (t, o);
+    marked (t, 1, WM_MARK_DRAINED, "all workers, by host:9");
     must (t, w, WM_MSG_DRAIN);
     assert_null (take (t, p, WM_MSG_DRAIN)); /* its work is to be sent later */
     credit (t, w, 5);
@@ -239,6 +240,7 @@ static void test_drain_one (void **state)
     answer_needs (t, p);
     control (t, o, "drain", "host:2");
     done (t, o);
+    marked (t, 1, WM_MARK_DRAINED, "host:2, by host:9");
     assert_string_equal (must (t, w2, WM_MSG_DRAIN)->msg.text, "drained by host:9");
     assert_null (take (t, w3, WM_MSG_DRAIN));
     credit (t, w2, 9);
@@ -254,6 +256,7 @@ static void test_drain_one (void **state)
     o = hello (t, WM_ROLE_OPERATOR, 8, NULL, 0);
     control (t, o, "drain", "host:1"); /* a producer */
     refused (t, o, WM_REASON_STALE);
+    assert_int_equal (t->n_mark, 1);
     assert_null (take (t, p, WM_MSG_DRAIN));
     harness_end (t);
 }
