@@ -452,9 +452,9 @@ static bool place_is_empty (const wm_cut_t *self, const place_t *hit)
     const int64_t above = self->spec->patch_wire / 2, below = self->spec->patch_wire - above;
     int64_t first, last;
     columns_of (self, hit, &first, &last);
-    for (int64_t k = 0; k < 2 * below; k++) {
+    for (int64_t k = 0; k < 2 * below; k++) { /* 0, -1, 1, -2 ... -below */
         const int64_t away = k % 2 ? -(k + 1) / 2 : k / 2, wire = (int64_t) hit->wire + away;
-        if (wire < 0 || wire >= runs->n_wire || away < -above || away >= below)
+        if (wire < 0 || wire >= runs->n_wire || away < -above)
             continue;
         /* the first run that ends behind the patch's first column */
         const uint64_t end = runs->wire_start[wire + 1],
