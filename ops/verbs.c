@@ -264,8 +264,8 @@ static const wm_option_t import_options[] = {
              "as they are, and are not float32"},
     {.name = "row-bytes", .value = "BYTES", .least = WM_RAGGED_BYTES,
      .most = 4l * (WM_RAGGED_VALUES_MAX + 1),
-     .help = "for wiremill gateway: a row of a model with free dimensions has so many bytes at "
-             "most, as float32 (default 12M); every process takes memory for such rows"},
+     .help = "for wiremill gateway, where dimensions are free: a row has so many bytes at most, as "
+             "float32 (default 12M); every process takes memory for such rows"},
     {.name = NULL},
 };
 

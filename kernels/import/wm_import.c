@@ -493,6 +493,18 @@ static bool is_ragged (const wm_model_parts_t *parts)
     return is_free;
 }
 
+/* Refuses a largest row that was asked for where all rows have one size.  */
+static wm_fault_t check_row (const wm_onnx_t *onnx, const wm_import_choices_t *choices,
+                             const wm_model_parts_t *parts, wm_error_t *error)
+{
+    if (!choices->row_values || is_ragged (parts))
+        return WM_OK;
+    return wm_fault (error, WM_EBATCH,
+                     "%s: no dimension of this model is free, so its rows have one size: leave out "
+                     "--row-bytes (of a gateway's model: row_bytes in config.pbtxt)",
+                     onnx->path);
+}
+
 /* Counts a model's multiply-adds; `why` gets their number, or why it is not known.  */
 static void count_madds (wm_onnx_t *onnx, const wm_backend_t *openvino, wm_model_parts_t *parts,
                          char why[480])
@@ -625,6 +637,8 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how,
         fault = wm_onnx_outputs (onnx, output, &parts->n_output, error);
     if (!fault)
         fault = find_shapes (onnx, how, openvino, parts, output, &judging, error);
+    if (!fault)
+        fault = check_row (onnx, choices, parts, error);
     if (fault)
         return fault;
     if (!any) {
@@ -689,6 +703,8 @@ static wm_fault_t write_model (wm_onnx_t *onnx, const wm_import_choices_t *choic
     else
         fault = wm_family_find (onnx, &arena, input, how.fixed_batch, &net, output, &parts.n_output,
                                 &family, why, error);
+    if (family && !fault)
+        fault = check_row (onnx, choices, &parts, error);
     if (family && !fault)
         add_half (&net, why);
     parts.kind = family ? WM_MODEL_FAMILY : WM_MODEL_GENERAL;

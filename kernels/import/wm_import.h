@@ -24,7 +24,8 @@ typedef struct {
     bool exact;          /* values that float32 does not hold are kept as they are (wm_exact.h);
                             part of the identity only of a model that has a type of them */
     uint32_t row_values; /* of a model with free dimensions, float32s of a row at most: from
-                            WM_RAGGED_VALUES to WM_RAGGED_VALUES_MAX; 0: WM_RAGGED_VALUES */
+                            WM_RAGGED_VALUES to WM_RAGGED_VALUES_MAX; 0: WM_RAGGED_VALUES. Any
+                            other model is refused with it */
 } wm_import_choices_t;
 
 /* In `why`, after "; ", if a general model's multiply-adds are not known; the reason follows.  */

@@ -244,6 +244,8 @@ def alone(address):
     assert (conf["input"][0]["dims"], conf["max_batch_size"], conf["parameters"]) == ([2, 6], 3, {"k": {"string_value": "v"}}), conf
     post(address, "flatter")
     assert ask(address, "/v2/models/flatter/config")["input"][0]["dims"] == [12]
+    error = post(address, "flatter", {"parameters": {"row_bytes": {"string_value": "20M"}}}, code=400)
+    assert "its rows have one size: leave out" in error and "row_bytes in config.pbtxt" in error, error
     post(address, "given", {"max_batch_size": 0, "input": [{"name": "x0", "dims": [4], "reshape": {"shape": [1, 4]}}]})  # of --model
     assert ask(address, "/v2/models/given")["inputs"][0]["shape"] == [4]
 

@@ -377,6 +377,9 @@ static void an_output_inside_the_tree (void **state)
     graph_t g = family (0);
     output (&g, "fc_act", INTS (-1, D));
     save_graph (&g);
+    const wm_import_choices_t rows = { .row_values = WM_RAGGED_VALUES }; /* they have one size */
+    assert_int_equal (wm_import (model_path, &rows, wmm_path, why, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "leave out --row-bytes"));
     assert_int_equal (wm_import (model_path, NULL, wmm_path, why, &error), WM_OK);
     wm_model_t *model = wm_model_open (wmm_path, &error);
     assert_non_null (model);

@@ -654,6 +654,21 @@ static void rows_have_as_many_values_as_their_model (void **state)
     wm_model_destroy (&usual);
 }
 
+/* Where all rows have one size, a largest row is refused, also where the file states no shape.  */
+static void rows_of_one_size_have_no_largest (void **state)
+{
+    (void) state;
+    const wm_import_choices_t choices = { .row_values = WM_RAGGED_VALUES + 1000 };
+    for (int i = 0; i < 2; i++) {
+        graph_t g = several (-1);
+        if (i)
+            g.out[0]->type = NULL;
+        save_graph (&g);
+        refused (&choices, "no dimension of this model is free, so its rows have one size: leave "
+                           "out --row-bytes");
+    }
+}
+
 /* A GPU's scores of any model are believed as long as what it knew keeps its bits, whatever it lies
    between. The engine in wm_cuda.so's place adds up, and is wrong when it is told so.  */
 static void a_gpu_is_asked_again_what_it_knew (void **state)
@@ -711,6 +726,7 @@ int main (void)
         cmocka_unit_test (a_wrong_exact_answer_is_found),
         cmocka_unit_test (free_dimensions),
         cmocka_unit_test (rows_have_as_many_values_as_their_model),
+        cmocka_unit_test (rows_of_one_size_have_no_largest),
         cmocka_unit_test (a_gpu_is_asked_again_what_it_knew),
         cmocka_unit_test (without_the_engine),
         cmocka_unit_test (models_that_no_engine_takes),
