@@ -6,11 +6,12 @@ cd "$(dirname "$0")/../.." || exit 1
 export WM_TIME_SCALE=10 XDG_RUNTIME_DIR=$work WM_KILLER_SLOW_MS=5
 make_model "${small}1" && make_model "${small}2" && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 slow_engine
+asks=$(size 8 40 40) batch=$(size 128 64 64) # requests of a client beside the flood; hits of a bulk batch
 run () { timeout 900 build/venv/bin/python tests/e2e/gateprio.py "$@"; } # part, arguments...
 serves () { until_true 60 grep -q "\"pid\": *$2" "$1/endpoint.json"; } # folder, broker
 campaign () # name, socket: of files, without its producer
 {
-    "$bin/wiremill" broker --model "$made/model-${small}2.wmm" --output "$work/$1" --batch-hits 64 --listen "ipc://$work/$2" >"$work/$1.broker" 2>&1 &
+    "$bin/wiremill" broker --model "$made/model-${small}2.wmm" --output "$work/$1" --batch-hits "$batch" --listen "ipc://$work/$2" >"$work/$1.broker" 2>&1 &
     broker=$!
     serves "$work/$1$beside" $broker
 }
@@ -48,7 +49,7 @@ worker_left () { kill -TERM $worker && exits 75 wait $worker && kill $broker && 
 rounds () { sed -n "s|.*$work/$2: \([0-9]*\) rounds; \([0-9]*\) of other brokers began while it waited.*|\1 \2|p" "$work/$1.log"; } # name, broker
 
 ok "clients flood a worker that has bulk batches, too" farm none --bulk-share 0
-ok "they are answered" run some "$http" 40
+ok "they are answered" run some "$http" "$asks"
 ok "all of them" flooded
 ok "afterwards the bulk campaign is finished" finished none
 ok "the worker leaves" worker_left
@@ -60,7 +61,7 @@ ok "again, with bulk's usual share" farm some
 ok "the bulk campaign is finished though clients never pause" finished some
 ok "who are answered" flooded
 ok "the worker leaves again" worker_left
-"$bin/wiremill" run --model "$made/model-${small}2.wmm" --quiet --engine openvino --input "$made/two.h5" --output "$work/alone" --batch-hits 64 \
+"$bin/wiremill" run --model "$made/model-${small}2.wmm" --quiet --engine openvino --input "$made/two.h5" --output "$work/alone" --batch-hits "$batch" \
     >"$work/run" 2>&1
 ok "what it scored is that of a campaign by itself" same_scores two "$work/some" "$work/alone"
 ok "... and when clients never left anything over" same_scores two "$work/none" "$work/alone"
@@ -104,7 +105,7 @@ ok "a request waits" until_true 60 waits
 campaign two two.b && produce two two.b || bail "no bulk broker"
 ok "the other model's worker has bulk batches" until_true 60 has_bulk two
 scored () { "$bin/wiremill" status --broker "ipc://$work/two.b" --json | python3 -c 'import json, sys; print (json.load (sys.stdin)["hits"]["done"])'; }
-kept_away () { run some "$http" 20 && [ "$(scored)" = 0 ] && has_bulk two || { scored; return 1; }; }
+kept_away () { run some "$http" "$asks" && [ "$(scored)" = 0 ] && has_bulk two || { scored; return 1; }; }
 ok "it scores its clients' patches, and none of them" kept_away
 kill -CONT "$stopped"
 goes_on () { wait $of_n && wait $producer || { cat "$work/of-n" "$work/two.produce"; return 1; }; }
