@@ -104,7 +104,7 @@ endef
 $(foreach t,$(FUZZ:$(B)/tests/fuzz/%=%),$(eval $(call fuzz,$(t))))
 
 # Programs that measure the inside of one room.
-BENCH := $(addprefix $(B)/bench/,sparse_bench core_bench broker_bench lib_bench gateway_bench)
+BENCH := $(addprefix $(B)/bench/,sparse_bench core_bench broker_bench lib_bench gateway_bench slices_bench)
 define bench
 $(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
 	$$(call step,BENCH $$@)
@@ -112,6 +112,7 @@ $(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
 	    $(call links,$(1)) -o $$@
 endef
 $(eval $(call bench,kernels,sparse_bench))
+$(eval $(call bench,kernels,slices_bench))
 $(eval $(call bench,broker,core_bench))
 $(eval $(call bench,broker,broker_bench))
 $(eval $(call bench,gateway,gateway_bench))
