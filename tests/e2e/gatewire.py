@@ -264,8 +264,20 @@ def refused():
     timeout = field(4, field(1, "timeout") + field(2, field(2, 1)))
     os.kill(int(sys.argv[5]), signal.SIGSTOP)  # the worker
     call("ModelInfer", framed(request(patches(1, 9), MODEL, "", timeout)), status=14, text="Request timeout expired")
-    call("ModelInfer", framed(request(patches(1, 9))), "grpc-timeout: 50m", status=4, text="Deadline Exceeded")
+    answers, row = {}, framed(request(patches(1, 9)))
+    def within(timeout, **how):   # of these a minute and an hour are not over when the others are
+        answers[timeout] = call("ModelInfer", row, "grpc-timeout: " + timeout, **how)
+    short, long = ([threading.Thread(target=within, args=(one,), kwargs=how) for one in units] for units, how in (
+        (("50m", "500000u", "99999999n", "1S"), {"status": 4, "text": "Deadline Exceeded"}), (("2M", "1H"), {})))
+    for one in (*long, *short):
+        one.start()
+    for one in short:
+        one.join()
+    assert len(answers) == 4, answers
     os.kill(int(sys.argv[5]), signal.SIGCONT)
+    for one in long:
+        one.join()
+    assert len(answers) == 6 and all(scores_of(answers[one][0]).size for one in ("2M", "1H")), answers
     answer = call("ModelStreamInfer", framed(request(patches(1), MODEL, "a", timeout)) + framed(b"\xff"))
     assert [tag for tag, _ in fields(answer[1])][0] == 1
     # who still sends gets the status first, RST_STREAM with NO_ERROR then
@@ -293,6 +305,41 @@ def strict():
     answers = [dict(fields(one)) for one in call("ModelStreamInfer", framed(request(bad, ident="a")) + framed(request(fine, ident="b")))]
     assert why.encode() in answers[0][1] and dict(fields(answers[0][2]))[3] == b"a", answers
     assert np.array_equal(scores_of(answers[1][2]), want)
+
+
+def counted():
+    """What one request by HTTP and one by gRPC add to the metrics and to the model's statistics, and their lines in the access log."""
+    def now():
+        page = dict(line.rsplit(" ", 1) for line in ask("/metrics").decode().splitlines() if f'{{model="{MODEL}",version="1"' in line)
+        stats = json.loads(ask(f"/v2/models/{MODEL}/stats"))["model_stats"][0]
+        page = {name.replace(f'{{model="{MODEL}",version="1"', "").strip("}"): int(value) for name, value in page.items()}
+        return page, stats
+    before, _ = now()
+    values = patches(7)
+    values[3, 1, 1] = np.nan
+    head = json.dumps({"inputs": [{"name": INPUT, "shape": values.shape, "datatype": "FP32", "parameters": {"binary_data_size": values.nbytes}}]}).encode()
+    answer = ask(f"/v2/models/{MODEL}/infer", head + values.tobytes(), {"Inference-Header-Content-Length": str(len(head))})
+    assert json.loads(answer)["parameters"]["wiremill_held"] == 1, answer
+    call("ModelInfer", framed(request(patches(40))))
+    page, stats = now()
+    added = {name: page[name] - before[name] for name in page}
+    assert [added["nv_inference_" + name] for name in ("request_success", "count", "exec_count")] == [2, 47, 2], added
+    assert added["wiremill_gateway_rows_held_total"] == 1 and not any(added[name] for name in added if "failure" in name or "again" in name), added
+    assert 0 <= page["nv_inference_queue_duration_us"] < page["nv_inference_compute_infer_duration_us"], page   # few wait here
+    once = stats["inference_stats"]
+    for name, metric in (("success", "request"), ("queue", "queue"), ("compute_infer", "compute_infer")):
+        assert once[name] == {"count": page["nv_inference_request_success"], "ns": 1000 * page[f"nv_inference_{metric}_duration_us"]}, (name, stats, page)
+    assert (stats["inference_count"], stats["execution_count"]) == (page["nv_inference_count"], page["nv_inference_exec_count"]), stats
+    assert abs(stats["last_inference"] / 1000 - time.time()) < 600, stats   # milliseconds
+    until = time.monotonic() + 60
+    while True:   # it is written within a second
+        lines = [line.split() for line in open(sys.argv[5]).read().rpartition("\n")[0].splitlines()]
+        by_http = [line for line in lines if line[3] == f"POST:/v2/models/{MODEL}/infer" and line[6:8] == [str(len(head) + values.nbytes), str(len(answer))]]
+        by_grpc = [line for line in lines if line[3] == "ModelInfer" and int(line[6]) > patches(40).nbytes > int(line[7]) > 160]
+        if by_http and by_grpc:
+            break
+        assert time.monotonic() < until, lines
+        time.sleep(0.05)
 
 
 def pages():

@@ -22,6 +22,7 @@ start --memory 33554432 --max-message 8388608 --access-log "$work/access" || bai
 until_true 60 is_ready || bail "no model is ready"
 worker=$(pgrep -f "^wiremill-worker.*$work/wiremill-gateway-" | head -n 1)
 ok "gRPC: inference, plain and compressed, streams, what is asked about models" run calls
+ok "what two requests add to metrics, statistics and the access log" run counted "$work/access"
 ok "gRPC: what is refused, deadlines" run refused "$worker"
 ok "HTTP: inference, pages, what is refused" run pages
 ok "gRPC: a model that comes with its load" run loads "$made/model-small-1.wmm" # one that fits in --max-message
