@@ -5,6 +5,7 @@
 #include "schema/page/wm_page.h"
 #include "schema/wm_limits.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +35,8 @@ const char *wm_show_short (double n, char text[32])
 {
     if (n > 0 && n < 1)
         snprintf (text, 32, "%.1g", n);
-    else if (n < 10000)
-        snprintf (text, 32, "%.0f", n);
+    else if (n < 10000) /* a half is rounded as where it is a count, not to even */
+        snprintf (text, 32, "%.0f", round (n));
     else if (n < 1e6)
         snprintf (text, 32, "%.1fk", n / 1e3);
     else

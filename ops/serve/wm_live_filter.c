@@ -94,7 +94,7 @@ static bool is_wanted (const wm_live_filter_row_t *row, const wanted_t *wanted)
     return (!*wanted->class || strcmp (row->class, wanted->class) == 0) &&
            (!*wanted->words || strcasestr (row->path, wanted->words) ||
             strcasestr (reason_of (row), wanted->words) || strcasestr (row->what, wanted->words) ||
-            strcasestr (row->output, wanted->words));
+            strcasestr (row->place, wanted->words) || strcasestr (row->output, wanted->words));
 }
 
 /* ---- what is written ------------------------------------------------------------------------- */
@@ -146,7 +146,11 @@ static void put_row (FILE *out, const wm_live_filter_t *self, const wm_live_filt
     if (slash)
         wm_page_put (out, "small", "%.*s", (int) (file - row->path), row->path);
     fputs ("</th>", out);
-    wm_page_put (out, "td", "%s", row->what);
+    fputs ("<td>", out);
+    wm_page_print (out, "%s", row->what);
+    if (*row->place)
+        wm_page_put (out, "small", "%s", row->place);
+    fputs ("</td>", out);
     wm_live_number (out, "", row->value, row->number);
     fputs ("<td>", out);
     wm_page_print (out, "%s", reason_of (row));

@@ -16,7 +16,7 @@ typedef struct {
     const char *output; /* for the note */
     const char *page;   /* of its events, beside the output */
     const char *reason; /* NULL: its class */
-    char what[96];
+    char what[96], place[64]; /* place: of a hit on its plane */
     bool is_hit; /* `what` names one, to which that page can go */
     char number[32];
     double value; /* of the number, for sorting */

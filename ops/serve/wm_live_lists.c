@@ -300,8 +300,7 @@ void wm_live_inputs (FILE *out, const json_t *s)
     wm_live_table (out, "producers", "", "Producer|Input|#Asked|Waits for", "connected producers");
     json_array_foreach (list, i, one)
     {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (one, "label"));
+        wm_page_row (out, "%s", wm_ask_text (one, "label"));
         wm_page_put (out, "td", "%s", wm_ask_text (one, "input"));
         wm_live_number (out, "", wm_ask_real (one, "asked"),
                         wm_show_count (wm_ask_int (one, "asked"), n));
@@ -321,8 +320,7 @@ void wm_live_inputs (FILE *out, const json_t *s)
     wm_live_table (out, "open", "", "Input|Output|#Hits done or held|Note", n);
     json_array_foreach (open, i, one)
     {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (one, "path"));
+        wm_page_row (out, "%s", wm_ask_text (one, "path"));
         wm_page_put (out, "td", "%s", wm_ask_text (one, "output"));
         wm_live_number (out, "", wm_ask_real (one, "hits"),
                         wm_show_count (wm_ask_int (one, "hits"), late));

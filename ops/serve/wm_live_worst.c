@@ -23,16 +23,20 @@ static bool take_hit (const json_t *hit, wm_live_filter_row_t *row)
               (long long) json_integer_value (json_array_get (hit, 2)),
               (long long) json_integer_value (json_array_get (hit, 3)));
     row->is_hit = true;
+    if (json_is_integer (json_array_get (hit, 4)))
+        snprintf (row->place, sizeof row->place, "wire %lld, time %.9g",
+                  (long long) json_integer_value (json_array_get (hit, 4)),
+                  json_number_value (json_array_get (hit, 5)));
     return true;
 }
 
 static bool take_worst (const json_t *hit, wm_live_filter_row_t *row)
 {
-    const char *truth = json_string_value (json_array_get (hit, 5)),
-               *called = json_string_value (json_array_get (hit, 6));
+    const char *truth = json_string_value (json_array_get (hit, 7)),
+               *called = json_string_value (json_array_get (hit, 8));
     if (!take_hit (hit, row) || !called)
         return false;
-    row->value = json_number_value (json_array_get (hit, 4));
+    row->value = json_number_value (json_array_get (hit, 6));
     snprintf (row->number, sizeof row->number, "%.4g", row->value);
     snprintf (row->class, sizeof row->class, "%s%scalled %s", truth ? truth : "", truth ? " " : "",
               called);
@@ -41,7 +45,7 @@ static bool take_worst (const json_t *hit, wm_live_filter_row_t *row)
 
 static bool take_kept (const json_t *hit, wm_live_filter_row_t *row)
 {
-    const char *reason = json_string_value (json_array_get (hit, 4));
+    const char *reason = json_string_value (json_array_get (hit, 6));
     if (!take_hit (hit, row) || !reason)
         return false;
     row->value = NO_SCORE;
@@ -148,8 +152,9 @@ static void put_list (FILE *out, const json_t *list, double age_s, const char *b
     wm_live_filter (out, &filter, row, n, base, query);
     wm_page_put (out, "p class=\"faint\"",
                  "Read %s ago: of at most 64 outputs, evenly spaced, each with at most 200 hits of "
-                 "either kind. A hit is named RUN:SUBRUN:EVENT:HIT; wiremill show OUTPUT --hit "
-                 "draws it, and a page of events beside its output is linked here.",
+                 "either kind. A hit is named RUN:SUBRUN:EVENT:HIT, wire and time are those of its "
+                 "input, where that is here; wiremill show OUTPUT --hit draws it, and a page of "
+                 "events beside its output is linked here.",
                  wm_show_time (age_s, age));
     free (row);
 }

@@ -78,7 +78,7 @@ void wm_marks_table (FILE *out, const wm_history_query_t *past, double from_s, d
     size_t k = 0;
     if (!n)
         return;
-    fputs ("<div class=\"table\"><table class=\"marks\"><caption>", out);
+    fputs ("<div class=\"table\" tabindex=\"0\"><table class=\"marks\"><caption>", out);
     if (left_out)
         wm_page_print (out, "Marks of the time line: the latest %d of %zu", LISTED, n);
     else
@@ -91,8 +91,7 @@ void wm_marks_table (FILE *out, const wm_history_query_t *past, double from_s, d
         const wm_history_query_mark_t *mark = &past->mark[i];
         if (!is_within (mark, from_s, to_s) || k++ < left_out)
             continue;
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", mark->what->letter);
+        wm_page_row (out, "%s", mark->what->letter);
         wm_page_put (out, "td", "%s", date (mark->from_s, text));
         wm_page_put (out, "td", "%s", mark->what->what);
         wm_page_put (out, "td class=\"n\"", "%.0f", mark->n);

@@ -229,7 +229,7 @@ static void draw_rate (over_time_t *self, const wm_report_t *report, FILE *out)
               wm_ask_rows_s (status, 30, per_s));
     snprintf (about, sizeof about, "at most %s %s in %s", wm_page_count ((int64_t) most, n), per_s,
               width_of (self->width_s, width));
-    fputs ("<figure class=\"wide\">", out);
+    fputs ("<figure class=\"wide\" tabindex=\"0\">", out);
     wm_svg_t plot =
         plot_over_time (self, out, title, about, unit, is_thousand ? (most + 500) / 1000 : most);
     wm_svg_histogram (&plot, self->rate, self->n, BLUE, true);
@@ -247,7 +247,7 @@ static void draw_workers_over_time (const over_time_t *self, const wm_history_qu
     if (!most)
         return;
     snprintf (about, sizeof about, "at most %llu connected at a time", (unsigned long long) most);
-    fputs ("<figure class=\"wide\">", out);
+    fputs ("<figure class=\"wide\" tabindex=\"0\">", out);
     wm_svg_t plot = plot_over_time (self, out, "Workers over time", about, "workers", most);
     wm_svg_histogram (&plot, self->workers, self->n, GREY, true);
     plot.y.to *= BUSY_PARTS;
@@ -314,7 +314,7 @@ static void draw_latencies (const wm_history_query_row_t *sum, FILE *out)
                       .x = { 0.0005, 0.0005 * (1 << WM_HISTORY_QUERY_BINS), true, "seconds" },
                       .y.name = "batches" };
     wm_svg_fit (&plot.y, 0, fmax (4, (double) most)); /* whole numbers */
-    fputs ("<figure class=\"wide\">", out);
+    fputs ("<figure class=\"wide\" tabindex=\"0\">", out);
     wm_svg_begin (&plot);
     for (int s = 0; s < WM_HISTORY_QUERY_STEPS; s++) {
         for (int b = 0; b < WM_HISTORY_QUERY_BINS; b++)
@@ -359,8 +359,7 @@ static void put_latency (const wm_report_t *self, FILE *out)
     for (int s = 0; s < WM_HISTORY_QUERY_STEPS; s++) {
         const wm_history_query_latency_t *l = &sum.step[s];
         const double mean_s = l->n > 0 ? l->sum_s / l->n : 0;
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", wm_history_query_step[s].name);
+        wm_page_row (out, "%s", wm_history_query_step[s].name);
         wm_page_put (out, "td", "%s", wm_history_query_step[s].what);
         wm_page_count_cell (out, (uint64_t) l->n);
         wm_page_put (out, "td class=\"n\"", "%s", wm_history_query_mean_text (l, text));
@@ -390,8 +389,7 @@ static bool put_fault (const wm_report_t *self, size_t k, double n, FILE *out)
             if (*first == '-')
                 memcpy (first, last, sizeof first);
         }
-    fputs ("<tr>", out);
-    wm_page_put (out, "th scope=\"row\"", "%s", wm_history_query_fault[k].what);
+    wm_page_row (out, "%s", wm_history_query_fault[k].what);
     wm_page_count_cell (out, (uint64_t) n);
     wm_page_put (out, "td class=\"w\"", "%s", first);
     wm_page_put (out, "td class=\"w\"", "%s", last);
@@ -417,8 +415,8 @@ static void put_faults (const wm_report_t *self, FILE *out)
     else if (most <= 0)
         wm_page_put (out, "p", "No faults.");
     else {
-        wm_page_table (out,
-                       h->n_row ? NULL : "Since the broker started; their times are not known");
+        wm_page_table (out, h->n_row ? "Each kind that happened"
+                                     : "Since the broker started; their times are not known");
         wm_page_heads (out, "What|#Count|First|Last");
         for (size_t k = 0; k < WM_HISTORY_QUERY_FAULTS; k++)
             n_kind += put_fault (self, k, n[k], out);
@@ -565,7 +563,7 @@ static void draw_gantt (const wm_report_t *self, gantt_t *gantt, FILE *out)
                   gantt->n_label == 1 ? "" : "s", gantt->n, gantt->n == 1 ? "" : "s",
                   is_bars ? "the fuller the colour, the more of its time a worker had a batch"
                           : "dark: connected");
-    fputs ("<figure class=\"wide\">", out);
+    fputs ("<figure class=\"wide\" tabindex=\"0\">", out);
     wm_svg_begin (&plot);
     (is_bars ? draw_bars : draw_shades) (gantt, row_of, &plot);
     wm_svg_end (&plot);
@@ -576,25 +574,20 @@ static void draw_gantt (const wm_report_t *self, gantt_t *gantt, FILE *out)
 
 static void list_workers (const gantt_t *gantt, const json_t *status, FILE *out)
 {
-    char from[32], busy[32], rows[32];
+    char from[32], busy[32], rows[1][48];
     const size_t n = gantt->n < WORKERS_LISTED ? gantt->n : WORKERS_LISTED;
     char caption[160];
     snprintf (caption, sizeof caption,
               "%zu of %zu: those that ended for a reason first, then those that scored most", n,
               gantt->n);
-    wm_page_table (out, gantt->n > n ? caption : NULL);
-    fprintf (out,
-             "<tr><th scope=\"col\">Worker</th><th scope=\"col\">Engine</th><th "
-             "scope=\"col\">Device</th><th scope=\"col\">Connected from</th><th scope=\"col\" "
-             "class=\"n\">For</th><th scope=\"col\" class=\"n\">Busy</th><th scope=\"col\" "
-             "class=\"n\">Batches</th><th scope=\"col\" class=\"n\">%s</th><th "
-             "scope=\"col\">End</th></tr>\n",
-             rows_of (status, rows));
+    wm_page_table (out, gantt->n > n ? caption : "Each connection of a worker");
+    rows_of (status, *rows);
+    wm_page_heads_of (out, "Worker|Engine|Device|Connected from|#For|#Busy|#Batches", rows, 1,
+                      "End");
     for (size_t i = 0; i < n; i++) {
         const wm_history_query_worker_t *w = gantt->worker[i];
         const double for_s = w->to_s - w->from_s;
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%.100s", w->label);
+        wm_page_row (out, "%.100s", w->label);
         wm_page_put (out, "td", "%.100s", w->signature);
         wm_page_put (out, "td", "%.60s", w->device);
         wm_page_put (out, "td class=\"w\"", "%s", wm_report_date (w->from_s, from));
@@ -803,16 +796,15 @@ static void write_engines (const json_t *s, FILE *out)
 {
     const char *signature;
     json_t *count;
-    char rows[32];
+    char rows[1][48];
     if (!json_object_size (json_object_get (s, "rows")))
         return;
     wm_page_table (out, "Engines: instruction set, precision and version that made the scores");
-    fprintf (out, "<tr><th scope=\"col\">Engine</th><th scope=\"col\" class=\"n\">%s</th></tr>\n",
-             rows_of (s, rows));
+    rows_of (s, *rows);
+    wm_page_heads_of (out, "Engine", rows, 1, "");
     json_object_foreach (json_object_get (s, "rows"), signature, count)
     {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", signature);
+        wm_page_row (out, "%s", signature);
         wm_page_count_cell (out, (uint64_t) json_integer_value (count));
         fputs ("</tr>\n", out);
     }
@@ -847,7 +839,7 @@ static void write_scored (const wm_report_t *self, FILE *out)
     wm_arithmetic_promise (wm_ask_text (s, "campaign.precision"), most, promise);
     snprintf (version, sizeof version, "wiremill %.40s", wm_ask_text (s, "version"));
     fputs ("<section><h2>What was scored</h2>\n", out);
-    wm_page_table (out, NULL);
+    wm_page_table (out, "In short");
     if (!wm_ask_serves_clients (s))
         write_inputs (s, out);
     write_hits (s, out);
@@ -878,23 +870,19 @@ static void put_event (FILE *out, const json_t *held)
 static size_t list_held (const json_t *s, FILE *out)
 {
     const json_t *list = json_object_get (s, "held"), *one;
-    char rows[32];
+    char rows[1][48];
     size_t i, shown = 0;
     if (!json_array_size (list))
         return 0;
     wm_page_table (out, "Inputs, events and batches");
-    fprintf (out,
-             "<tr><th scope=\"col\">Input</th><th scope=\"col\">Event</th><th scope=\"col\" "
-             "class=\"n\">Batch</th><th scope=\"col\">State</th><th scope=\"col\" "
-             "class=\"n\">%s</th><th scope=\"col\">Reason</th></tr>\n",
-             rows_of (s, rows));
+    rows_of (s, *rows);
+    wm_page_heads_of (out, "Input|Event|#Batch|State", rows, 1, "Reason");
     json_array_foreach (list, i, one)
     {
         if (shown == HELD_LISTED)
             break;
         shown++;
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (one, "path"));
+        wm_page_row (out, "%s", wm_ask_text (one, "path"));
         put_event (out, one);
         wm_page_put (out, "td", "%s", wm_ask_text (one, "state"));
         wm_page_count_cell (out, (uint64_t) wm_ask_int (one, "hits"));
@@ -906,7 +894,7 @@ static size_t list_held (const json_t *s, FILE *out)
 }
 
 /* Hits of written outputs by reason, of the files whose reasons were read.  */
-static void list_reasons (const json_t *files, const char *rows, FILE *out)
+static void list_reasons (const json_t *files, const char (*rows)[48], FILE *out)
 {
     json_t *sum = json_object (), *count;
     const json_t *file;
@@ -925,13 +913,10 @@ static void list_reasons (const json_t *files, const char *rows, FILE *out)
     }
     if (json_object_size (sum)) {
         wm_page_table (out, "Held by reason, of the files below");
-        fprintf (out,
-                 "<tr><th scope=\"col\">Reason</th><th scope=\"col\" class=\"n\">%s</th></tr>\n",
-                 rows);
+        wm_page_heads_of (out, "Reason", rows, 1, "");
         json_object_foreach (sum, reason, count)
         {
-            fputs ("<tr>", out);
-            wm_page_put (out, "th scope=\"row\"", "%s", reason);
+            wm_page_row (out, "%s", reason);
             wm_page_put (out, "td class=\"n\"", "%s",
                          wm_page_count (json_integer_value (count), n));
             fputs ("</tr>\n", out);
@@ -946,11 +931,12 @@ static void list_files (const json_t *s, FILE *out)
     const json_t *files = json_object_get (s, "held_files"), *file;
     json_t *count;
     const char *reason;
-    char n[32], of[32], caption[120];
+    char n[32], of[1][48], caption[120];
     size_t i;
     if (!json_array_size (files))
         return;
-    list_reasons (files, rows_of (s, of), out);
+    rows_of (s, *of);
+    list_reasons (files, of, out);
     snprintf (caption, sizeof caption,
               "Files with held %s; the table \"held\" of each output names them", wm_ask_rows (s));
     wm_page_table (out, caption);
@@ -958,8 +944,7 @@ static void list_files (const json_t *s, FILE *out)
     json_array_foreach (files, i, file)
     {
         const char *comma = "";
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (file, "path"));
+        wm_page_row (out, "%s", wm_ask_text (file, "path"));
         wm_page_count_cell (out, (uint64_t) wm_ask_int (file, "held"));
         wm_page_count_cell (out, (uint64_t) wm_ask_int (file, "hits"));
         fputs ("<td>", out);
@@ -1035,8 +1020,7 @@ static const char *hours (double seconds, char text[32])
 static void put_hours (FILE *out, const char *what, double seconds, double hits)
 {
     char text[32];
-    fputs ("<tr>", out);
-    wm_page_put (out, "th scope=\"row\"", "%s", what);
+    wm_page_row (out, "%s", what);
     wm_page_put (out, "td class=\"n\"", "%s", hours (seconds, text));
     wm_page_put (out, "td class=\"n\"", "%s", hits > 0 ? hours (1e6 * seconds / hits, text) : "-");
     fputs ("</tr>\n", out);
@@ -1045,8 +1029,7 @@ static void put_hours (FILE *out, const char *what, double seconds, double hits)
 static void put_bytes (FILE *out, const char *what, double bytes, double hits)
 {
     char text[32];
-    fputs ("<tr>", out);
-    wm_page_put (out, "th scope=\"row\"", "%s", what);
+    wm_page_row (out, "%s", what);
     wm_page_put (out, "td class=\"n\"", "%s", wm_show_bytes (bytes, text));
     wm_page_put (out, "td class=\"n\"", "%s",
                  hits > 0 ? wm_show_bytes (1e6 * bytes / hits, text) : "-");
@@ -1058,6 +1041,7 @@ static void write_cost (const wm_report_t *self, FILE *out)
     const json_t *s = self->status;
     const wm_history_query_t *h = &self->history;
     const cost_t cost = cost_of (h);
+    char rate[1][48];
     wm_history_query_row_t sum;
     wm_history_query_sum (h, 0, &sum);
     const bool is_known = h->n_row > 0;
@@ -1067,10 +1051,8 @@ static void write_cost (const wm_report_t *self, FILE *out)
     wm_page_table (out, is_known     ? "Since the history began"
                         : is_running ? "Bytes since the broker started; times are not known"
                                      : "Times and bytes sent are not known");
-    fprintf (out,
-             "<tr><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">In all</th><th "
-             "scope=\"col\" class=\"n\">For a million %s</th></tr>\n",
-             wm_ask_rows (s));
+    snprintf (*rate, sizeof *rate, "For a million %.30s", wm_ask_rows (s));
+    wm_page_heads_of (out, "What|#In all", rate, 1, "");
     if (is_known) {
         put_hours (out, "CPU time of workers and their engines", cost.cpu_s, hits);
         put_hours (out, "CPU time of the broker", sum.broker_cpu_s, hits);

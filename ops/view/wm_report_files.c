@@ -113,8 +113,7 @@ static void add_row (wm_report_files_t *self, const json_t *file, int state, con
 {
     FILE *out = self->rows;
     char text[32];
-    fputs ("<tr>", out);
-    wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (file, "path"));
+    wm_page_row (out, "%s", wm_ask_text (file, "path"));
     wm_page_put (out, "td class=\"w\"", "%s", state_of[state].what);
     if (state == OPEN) /* its rows are not known yet */
         fputs ("<td class=\"n\">-</td>\n", out);
@@ -205,7 +204,7 @@ static void write_grid (const wm_report_files_t *self, FILE *out)
 
 void wm_report_files_write (const wm_report_files_t *self, const char *rows, FILE *out)
 {
-    char listed[32], all[32];
+    char listed[32], all[32], its[1][48];
     if (!self || !self->n)
         return;
     fflush (self->rows);
@@ -215,12 +214,8 @@ void wm_report_files_write (const wm_report_files_t *self, const char *rows, FIL
         wm_page_put (out, "p", "The first %s of %s inputs; wiremill status --files lists all.",
                      wm_page_count (LISTED, listed), wm_page_count ((int64_t) self->n, all));
     wm_page_table (out, "Inputs, in their order");
-    fputs ("<tr><th scope=\"col\">Input</th><th scope=\"col\">State</th>", out);
-    wm_page_put (out, "th scope=\"col\" class=\"n\"", "Its %s", rows);
-    fputs ("<th scope=\"col\" class=\"n\">Scored</th><th scope=\"col\" class=\"n\">Held</th><th "
-           "scope=\"col\" class=\"n\">Share held</th><th scope=\"col\">Reason</th><th "
-           "scope=\"col\">Page</th></tr>\n",
-           out);
+    snprintf (*its, sizeof *its, "Its %.40s", rows);
+    wm_page_heads_of (out, "Input|State", its, 1, "#Scored|#Held|#Share held|Reason|Page");
     fwrite (self->text, 1, self->bytes, out);
     wm_page_table_end (out);
     if (!self->is_linked)

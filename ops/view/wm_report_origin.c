@@ -25,8 +25,7 @@ const char *wm_report_date (double unix_s, char text[32])
 
 void wm_report_row (FILE *out, const char *name, const char *value)
 {
-    fputs ("<tr>", out);
-    wm_page_put (out, "th scope=\"row\"", "%s", name);
+    wm_page_row (out, "%s", name);
     wm_page_put (out, "td", "%s", *value ? value : "-");
     fputs ("</tr>\n", out);
 }
@@ -123,7 +122,7 @@ void wm_report_origin (const wm_report_t *self, FILE *out)
 {
     const json_t *s = self->status;
     fputs ("<section><h2>Provenance</h2>\n", out);
-    wm_page_table (out, NULL);
+    wm_page_table (out, "Where it comes from");
     wm_report_row (out, "Campaign", wm_ask_text (s, "campaign.id"));
     wm_report_row (out, "Its folder", wm_ask_text (s, "dir"));
     if (!wm_ask_serves_clients (s))

@@ -349,6 +349,13 @@ static void write_begin (const wm_show_t *show, FILE *out)
     fputs ("<main>\n<div id=\"still\">\n", out);
 }
 
+static void put_fact (FILE *out, const char *name, const char *before, const char *text)
+{
+    wm_page_row (out, "%s", name);
+    wm_page_put (out, "td", "%s%s", before, text);
+    fputs ("</tr>\n", out);
+}
+
 static wm_fault_t write_head (const wm_show_t *show, FILE *out, wm_error_t *error)
 {
     char text[32];
@@ -356,29 +363,18 @@ static wm_fault_t write_head (const wm_show_t *show, FILE *out, wm_error_t *erro
     if (show->n_page > 1)
         wm_page_put (out, "h2", "Event %" PRId64 ":%" PRId64 ":%" PRId64, show->event.run,
                      show->event.subrun, show->event.event);
-    wm_page_table (out, NULL);
-    fputs ("<tr><th>Scores</th>", out);
-    wm_page_put (out, "td", "%s", show->path);
-    if (show->against) {
-        fputs ("</tr><tr><th>Compared with</th>", out);
-        wm_page_put (out, "td", "%s", show->against);
-    }
-    if (*show->input) {
-        fputs ("</tr><tr><th>Input</th>", out);
-        wm_page_put (out, "td", "%s", show->input);
-    }
-    if (*show->without) {
-        fputs ("</tr><tr><th>Charge</th>", out);
-        wm_page_put (out, "td", "not on this page: %s", show->without);
-    }
-    fputs ("</tr><tr><th>Model (SHA-256)</th>", out);
-    wm_page_put (out, "td", "%s", show->model);
-    if (!is_image (show)) {
-        fprintf (out, "</tr><tr><th>%s of the event</th>", show->n_point ? "Space points" : "Hits");
-        wm_page_put (out, "td", "%s",
-                     wm_page_count (show->n_point ? show->n_point : show->event.n_hit, text));
-    }
-    fputs ("</tr>\n", out);
+    wm_page_table (out, "What is shown");
+    put_fact (out, "Scores", "", show->path);
+    if (show->against)
+        put_fact (out, "Compared with", "", show->against);
+    if (*show->input)
+        put_fact (out, "Input", "", show->input);
+    if (*show->without)
+        put_fact (out, "Charge", "not on this page: ", show->without);
+    put_fact (out, "Model (SHA-256)", "", show->model);
+    if (!is_image (show))
+        put_fact (out, show->n_point ? "Space points of the event" : "Hits of the event", "",
+                  wm_page_count (show->n_point ? show->n_point : show->event.n_hit, text));
     wm_page_table_end (out);
     return fault;
 }
@@ -401,14 +397,10 @@ static void write_counts (const wm_show_t *show, uint32_t plane, FILE *out)
               show->truth ? ": rows by truth, columns by what they are" : " by what they are",
               wm_call_rule_text (&show->call, rule));
     wm_page_table (out, caption);
-    fputs (show->truth ? "<tr><th>Truth</th>" : "<tr>", out);
-    for (uint32_t k = 0; k <= n; k++)
-        wm_page_put (out, "th class=\"n\"", "%s", k < n ? show->scores.label[k] : "held");
-    fputs ("</tr>\n", out);
+    wm_page_heads_of (out, show->truth ? "Truth" : "Truth is not known", show->scores.label, n,
+                      "#held");
     for (uint32_t r = 0; r < n_row && count; r++) {
-        fputs ("<tr>", out);
-        if (show->truth)
-            wm_page_put (out, "th", "%s", show->scores.label[r]);
+        wm_page_row (out, "%s", show->truth ? show->scores.label[r] : "all");
         for (uint32_t k = 0; k <= n; k++)
             wm_page_count_cell (out, count[r * (n + 1) + k]);
         fputs ("</tr>\n", out);
@@ -426,15 +418,10 @@ static void write_hit (const wm_show_t *show, FILE *out)
                                         : "%s %" PRId64 " on wire %d at tick %.9g",
                  show->n_point ? "Space point" : "Hit", show->id[3], hit->wire,
                  (double) hit->time + (double) show->event.first_tick);
-    wm_page_table (out, NULL);
-    if (show->against) {
-        fputs ("<tr><th></th><th class=\"n\">here</th>", out);
-        wm_page_put (out, "th class=\"n\"", "%s", show->against);
-        fputs ("</tr>\n", out);
-    }
+    wm_page_table (out, show->against ? "Its scores here, and in what is compared" : "Its scores");
+    wm_page_heads (out, show->against ? "Label|#Here|#There|Truth" : "Label|#Score|Truth");
     for (uint32_t k = 0; k < show->scores.n_label; k++) {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th", "%s", show->scores.label[k]);
+        wm_page_row (out, "%s", show->scores.label[k]);
         wm_page_put (out, "td class=\"n\"", "%.7g", wm_show_score (show, k, hit->row));
         if (show->against)
             wm_page_put (out, "td class=\"n\"", "%.7g", wm_show_other (show, k, hit->row));
@@ -461,6 +448,7 @@ static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
     const wm_event_plane_t *plane = &show->event.plane[views->plane];
     wm_fault_t fault = WM_OK;
     char text[64], id[40], name[24];
+    fputs ("<section>", out);
     snprintf (id, sizeof id, "h2 id=\"%s\"", wm_show_name (show, "plane", views->plane, name));
     wm_page_put (out, id, "Cryostat %d, TPC %d, plane %d%s%s", plane->cryostat, plane->tpc,
                  plane->plane, plane_name (plane->plane),
@@ -472,12 +460,12 @@ static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
     fputs ("<div class=\"pair\">", out);
     for (uint32_t i = 0; i < views->n && !fault; i++) {
         const wm_plane_view_t *view = &views->view[i];
-        fputs (view->is_signed ? "<figure>" : "<figure class=\"wide\">", out);
+        fputs (view->is_signed ? "<figure>" : "<figure class=\"wide\" tabindex=\"0\">", out);
         fault = wm_view_svg (view, out, 0, error);
         wm_page_put (out, "figcaption", "%s. %s.", view->title, view->about);
         fputs ("</figure>\n", out);
     }
-    fputs ("</div>\n", out);
+    fputs ("</div></section>\n", out);
     return fault;
 }
 
@@ -706,7 +694,7 @@ wm_fault_t wm_show_figure (const wm_show_t *show, FILE *out, wm_error_t *error)
     const double range[4] = { 0, fmax (1, plane->n_wire), 0, fmax (1, show->event.n_tick) };
     wm_plane_view_t *view = &views.view[0];
     fault = view_add (&views, range, false, error);
-    fputs ("<figure class=\"wide\">", out);
+    fputs ("<figure class=\"wide\" tabindex=\"0\">", out);
     if (!fault && hits_on (show, views.plane) > FIGURE_DOTS_MAX)
         wm_view_paint (view);
     if (!fault)

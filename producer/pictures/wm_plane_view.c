@@ -207,17 +207,20 @@ static void palette_fill (const wm_plane_view_t *self, uint8_t palette[768])
 
 /* ---- scales in cm ---------------------------------------------------------------------------- */
 
-/* A tick of a scale in cm, which runs along the top and the right of the frame, inside it.  */
+/* A tick of a scale in cm, which runs along the top and the right of the frame, outside it: nothing
+   lies on a hit.  */
 typedef struct {
     double x, y;       /* px, on the frame */
     double to_x, to_y; /* the end of its line */
-    double share;      /* of its text's width, left of text_x */
     double text_x, text_y;
-    char text[32];
+    const char *anchor;
+    char text[24];
 } wm_view_tick_t;
 
 #define SCALE_PX 5
-#define SCALE_LEFT_PX 60 /* of the right end of the upper scale, where both would meet */
+#define SCALE_OVER_PX 20   /* room of the upper scale */
+#define SCALE_BESIDE_PX 56 /* of that beside the frame: four digits and its name */
+#define SCALE_NAME_PX 130  /* of the upper scale's name, at its right end */
 
 /* Returns how many ticks there are, at most 2 * WM_SVG_TICKS_MAX.  */
 static uint32_t scale_ticks (const wm_plane_view_t *self, const wm_svg_t *plot,
@@ -237,18 +240,12 @@ static uint32_t scale_ticks (const wm_plane_view_t *self, const wm_svg_t *plot,
             wm_view_tick_t *t = &tick[n];
             const double px =
                 k ? wm_svg_y (plot, at.at[i] / cm[k] + zero[k]) : wm_svg_x (plot, at.at[i] / cm[k]);
-            if (k ? px > plot->bottom - 12 || px < plot->top + 12
-                  : px < plot->left + 12 || px > plot->right - SCALE_LEFT_PX)
+            if (!k && px > plot->right - SCALE_NAME_PX)
                 continue;
-            *t =
-                k ? (wm_view_tick_t){ plot->right, px, plot->right - SCALE_PX,
-                                      px,          1,  plot->right - SCALE_PX - 3,
-                                      px + 4,      "" }
-                  : (wm_view_tick_t){
-                        px, plot->top, px, plot->top + SCALE_PX, 0.5, px, plot->top + SCALE_PX + 12,
-                        ""
-                    };
-            snprintf (t->text, sizeof t->text, "%s cm", at.text[i]);
+            const double to_x = plot->right + SCALE_PX, to_y = plot->top - SCALE_PX;
+            *t = k ? (wm_view_tick_t){ plot->right, px, to_x, px, to_x + 3, px + 4, "start", "" }
+                   : (wm_view_tick_t){ px, plot->top, px, to_y, px, to_y - 3, "middle", "" };
+            memcpy (t->text, at.text[i], sizeof t->text);
             n++;
         }
     }
@@ -285,21 +282,24 @@ static void draw_scales (wm_svg_t *plot, const wm_plane_view_t *self)
     wm_view_tick_t tick[2 * WM_SVG_TICKS_MAX];
     const uint32_t n = scale_ticks (self, plot, tick);
     if (n)
-        fputs ("<g class=\"cm\" fill=\"" SCALE_COLOUR "\" paint-order=\"stroke\" "
-               "stroke-width=\"1\">",
-               plot->out);
-    for (uint32_t i = 0; i < n; i++) {
-        fprintf (
-            plot->out,
-            "<path stroke=\"" SCALE_COLOUR "\" d=\"M%.1f %.1fL%.1f %.1f\"/>"
-            "<text stroke=\"#fff\" stroke-width=\"3\" text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">",
-            tick[i].x, tick[i].y, tick[i].to_x, tick[i].to_y, tick[i].share < 1 ? "middle" : "end",
-            tick[i].text_x, tick[i].text_y);
-        wm_svg_text (plot->out, tick[i].text);
-        fputs ("</text>\n", plot->out);
-    }
+        fputs ("<g class=\"cm\">", plot->out);
+    for (uint32_t i = 0; i < n; i++)
+        fprintf (plot->out,
+                 "<path stroke=\"" SCALE_COLOUR "\" d=\"M%.1f %.1fL%.1f %.1f\"/>"
+                 "<text text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+                 tick[i].x, tick[i].y, tick[i].to_x, tick[i].to_y, tick[i].anchor, tick[i].text_x,
+                 tick[i].text_y, tick[i].text);
     if (n)
         fputs ("</g>\n", plot->out);
+    if (self->x_cm > 0)
+        fprintf (plot->out,
+                 "<text text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">across wires [cm]</text>\n",
+                 plot->right, plot->top - SCALE_PX - 3);
+    if (self->y_cm > 0)
+        fprintf (plot->out,
+                 "<text text-anchor=\"middle\" transform=\"translate(%.1f %.1f) rotate(-90)\">"
+                 "drift [cm]</text>\n",
+                 plot->right + SCALE_BESIDE_PX, (plot->top + plot->bottom) / 2);
 }
 
 /* The classes that are a scale, as a bar. Returns its width.  */
@@ -371,7 +371,9 @@ wm_fault_t wm_view_svg (const wm_plane_view_t *self, FILE *out, double at_y, wm_
                       .width = self->width,
                       .height = self->height,
                       .x = self->x,
-                      .y = self->y };
+                      .y = self->y,
+                      .over = self->x_cm > 0 ? SCALE_OVER_PX : 0,
+                      .beside = self->y_cm > 0 ? SCALE_BESIDE_PX : 0 };
     wm_svg_begin (&plot);
     if (*self->id && !self->is_again)
         fprintf (out, "<g id=\"%s\" data-most=\"%.3g\">\n", self->id, self->most);

@@ -23,7 +23,7 @@ typedef struct {
     char title[200], about[200];
     double width, height; /* px */
     wm_svg_axis_t x, y;
-    double x_cm, y_cm; /* cm of a wire, of a tick: scales inside the frame; 0: not known */
+    double x_cm, y_cm; /* cm of a wire, of a tick: scales outside the frame; 0: not known */
     double y_zero;     /* the tick of 0 cm */
     const char *unit;  /* of `most`; NULL: none */
     uint8_t *pixel;    /* (n_y, n_x) from the top: 0 none, 255 most */

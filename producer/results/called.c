@@ -104,13 +104,11 @@ void wm_called_write_hits (const wm_called_t *self, wm_called_cell *cell, void *
     snprintf (caption, sizeof caption, "%s of %s, those whose scores differ most first",
               wm_page_count (self->n_listed, n), wm_page_count ((int64_t) self->n_other, all));
     wm_page_table (out, caption);
-    fputs ("<tr><th>Hit (run:subrun:event:hit_id)</th><th>In A</th><th>In B</th><th class=\"n\">"
-           "Largest difference</th>",
-           out);
-    fputs (cell ? "<th>Pages</th></tr>\n" : "</tr>\n", out);
+    wm_page_heads_of (out, "Hit (run:subrun:event:hit_id)|In A|In B|#Largest difference", NULL, 0,
+                      cell ? "Pages" : "");
     for (uint32_t k = 0; k < self->n_listed; k++) {
         const wm_called_hit_t *hit = &self->hit[k];
-        fputs ("<tr><th class=\"w\">", out);
+        fputs ("<tr><th scope=\"row\" class=\"w\">", out);
         wm_called_hit (out, &hit->key);
         fputs ("</th>", out);
         wm_page_put (out, "td class=\"w\"", "%s %.4f", self->label[hit->a], hit->score_a);
@@ -132,13 +130,9 @@ void wm_called_write (const wm_called_t *self, FILE *out)
         return;
     fputs ("<section><h2>What hits are called</h2>\n", out);
     wm_page_table (out, "Hits by what they are called, rows A, columns B");
-    fputs ("<tr><th>A \\ B</th>", out);
-    for (uint32_t k = 0; k < self->n_label; k++)
-        wm_page_put (out, "th class=\"n\"", "%s", self->label[k]);
-    fputs ("</tr>\n", out);
+    wm_page_heads_of (out, "A \\ B", self->label, self->n_label, "");
     for (uint32_t r = 0; r < self->n_label; r++) {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th", "%s", self->label[r]);
+        wm_page_row (out, "%s", self->label[r]);
         for (uint32_t c = 0; c < self->n_label; c++)
             fprintf (out,
                      r == c ? "<td class=\"n\"><strong>%s</strong></td>"

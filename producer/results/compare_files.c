@@ -82,8 +82,7 @@ static void file_row (FILE *out, const char *side, const char *path, const wm_h5
     wm_h5_text (file, "input_mtime", date, sizeof date);
     const bool has_hits = wm_h5_number (file, "hits", &hits);
     wm_h5_number (file, "hits_held", &held);
-    fputs ("<tr>", out);
-    wm_page_put (out, "td", "%s", side);
+    wm_page_row (out, "%s", side);
     wm_page_put (out, "td", "%s", path);
     wm_page_put (out, "td", "%s", input);
     wm_page_put (out, "td class=\"w\"", "%s", date);
@@ -139,15 +138,15 @@ void wm_compare_sides_write (const wm_compare_sides_t *self, FILE *out)
 {
     const side_t *side = self->side;
     wm_page_table (out, "As the files state it");
-    fputs ("<tr><th></th><th>A</th><th>B</th></tr>\n", out);
+    wm_page_heads (out, "What|A|B");
     for (int f = 0; f < FACTS; f++) {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th", "%s", fact_name[f]);
+        wm_page_row (out, "%s", fact_name[f]);
         write_fact (out, &side[0].fact[f]);
         write_fact (out, &side[1].fact[f]);
         fputs ("</tr>\n", out);
     }
-    fputs ("<tr><th>Patch specification</th><td colspan=\"2\">", out);
+    wm_page_row (out, "Patch specification");
+    fputs ("<td colspan=\"2\">", out);
     if (!*side[0].spec || !*side[1].spec)
         fputs ("only one side states it", out);
     else if (side[0].n_other_spec || side[1].n_other_spec)
@@ -177,9 +176,7 @@ wm_fault_t wm_compare_files_write (const char *const *path, size_t n, FILE *out,
     if (!fault && text) {
         wm_compare_sides_write (sides, out);
         wm_page_table (out, "Dates are those of the inputs, when they were scored");
-        fputs ("<tr><th></th><th>Scores</th><th>Input</th><th>Date of the input</th>"
-               "<th class=\"n\">Hits</th><th class=\"n\">Held</th></tr>\n",
-               out);
+        wm_page_heads (out, "Side|Scores|Input|Date of the input|#Hits|#Held");
         fwrite (text, 1, bytes, out);
         wm_page_table_end (out);
         if (n > FILES_MAX + 1)

@@ -98,8 +98,7 @@ static void put_row (rows_t *rows, size_t i, const wm_folders_row_t *row, FILE *
     const wm_comparison_t *found = &rows->folders->found;
     const wm_folder_output_t *const *of = rows->folders->pairs.pair[i].of;
     char name[WM_FOLDER_NAME_BYTES];
-    fputs ("<tr>", out);
-    wm_page_put (out, "th scope=\"row\"", "%s",
+    wm_page_row (out, "%s",
                  wm_folder_pairs_name (&rows->folders->pairs, i, name));
     if (!row || row->why)
         wm_page_put (out, "td colspan=\"9\"", "%s%s",
@@ -181,8 +180,7 @@ static void write_verdict (const wm_folders_t *folders, FILE *out)
 
 static void count_row (FILE *out, const char *name, uint64_t a, uint64_t b)
 {
-    fputs ("<tr>", out);
-    wm_page_put (out, "th scope=\"row\"", "%s", name);
+    wm_page_row (out, "%s", name);
     wm_page_count_cell (out, a);
     wm_page_count_cell (out, b);
     fputs ("</tr>\n", out);
@@ -193,9 +191,7 @@ static void write_hits (const wm_folders_t *folders, FILE *out)
     char text[32];
     fputs ("<section><h2>Hits</h2>\n", out);
     wm_page_table (out, "Joined by run, subrun, event and hit_id, in each pair of outputs");
-    fputs ("<tr><th></th><th scope=\"col\" class=\"n\">A</th><th scope=\"col\" "
-           "class=\"n\">B</th></tr>\n",
-           out);
+    wm_page_heads (out, "What|#A|#B");
     count_row (out, "Outputs", folders->pairs.side[0].n, folders->pairs.side[1].n);
     count_row (out, "Hits of pairs", folders->n_row[0], folders->n_row[1]);
     count_row (out, "Only on this side", folders->n_only[0], folders->n_only[1]);
@@ -220,8 +216,7 @@ static void write_labels (rows_t *rows, FILE *out)
                         "largest|Its output");
     for (uint32_t k = 0; k < rows->folders->n_label; k++) {
         const wm_folders_label_t *l = &rows->folders->label[k];
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", l->name);
+        wm_page_row (out, "%s", l->name);
         if (!l->n_scored) {
             fputs ("<td colspan=\"7\">no hit was scored on both sides</td></tr>\n", out);
             continue;

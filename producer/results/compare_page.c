@@ -103,8 +103,7 @@ static void write_verdict (const wm_comparison_t *self, FILE *out)
 
 static void count_row (FILE *out, const char *name, uint64_t a, uint64_t b)
 {
-    fputs ("<tr>", out);
-    wm_page_put (out, "th", "%s", name);
+    wm_page_row (out, "%s", name);
     wm_page_count_cell (out, a);
     wm_page_count_cell (out, b);
     fputs ("</tr>\n", out);
@@ -124,7 +123,7 @@ static void write_matches (const wm_comparison_t *self, FILE *out)
     const uint64_t a = n_scored_of (&self->a), b = n_scored_of (&self->b);
     fputs ("<section><h2>Hits</h2>\n", out);
     wm_page_table (out, "Joined by run, subrun, event and hit_id");
-    fputs ("<tr><th></th><th class=\"n\">A</th><th class=\"n\">B</th></tr>\n", out);
+    wm_page_heads (out, "What|#A|#B");
     count_row (out, "Hits", self->a.n_row, self->b.n_row);
     count_row (out, "Scored", a, b);
     count_row (out, "Held", self->a.n_row - a, self->b.n_row - b);
@@ -163,8 +162,7 @@ static void write_label (const wm_comparison_t *self, uint32_t k, FILE *out)
 {
     char text[32];
     const wm_comparison_label_t *l = &self->label[k];
-    fputs ("<tr>", out);
-    wm_page_put (out, "th", "%s", self->a.label[k]);
+    wm_page_row (out, "%s", self->a.label[k]);
     if (!self->n_scored) {
         fputs ("<td colspan=\"9\">no hit was scored on both sides</td></tr>\n", out);
         return;
@@ -188,16 +186,12 @@ static void write_quantiles (const wm_comparison_t *self, FILE *out)
     char text[32];
     fputs ("<section><h2>Differences</h2>\n", out);
     wm_page_table (out, "|A - B|, divided by |A| where that is above 1; of hits that both scored");
-    fputs ("<tr><th>Score</th><th class=\"n\">Above tolerance</th><th class=\"n\">Median</th>"
-           "<th class=\"n\">90 %</th><th class=\"n\">99 %</th><th class=\"n\">99.9 %</th>"
-           "<th class=\"n\">Largest</th><th class=\"n\">A there</th><th class=\"n\">B there</th>"
-           "<th>Hit of the largest</th></tr>\n",
-           out);
+    wm_page_heads (out, "Score|#Above tolerance|#Median|#90 %|#99 %|#99.9 %|#Largest|#A there|"
+                        "#B there|Hit of the largest");
     for (uint32_t k = 0; k < self->a.n_label; k++)
         write_label (self, k, out);
     for (uint32_t k = 0; k < self->n_gone; k++) {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th", "%s", self->gone[k]);
+        wm_page_row (out, "%s", self->gone[k]);
         fputs ("<td colspan=\"9\">not compared: only one side has it</td></tr>\n", out);
     }
     wm_page_table_end (out);

@@ -90,8 +90,7 @@ static void put_share (FILE *out, uint64_t part, uint64_t of)
 static void write_label (const wm_agreement_t both[2], int k, FILE *out)
 {
     char text[32];
-    fputs ("<tr>", out);
-    wm_page_put (out, "th scope=\"row\"", "%s", wm_agreement_name[k]);
+    wm_page_row (out, "%s", wm_agreement_name[k]);
     wm_page_put (out, "td class=\"n\"", "%s",
                  wm_page_count ((int64_t) wm_agreement_of_truth (&both[0], k), text));
     for (int s = 0; s < 2; s++)
@@ -168,12 +167,9 @@ static void write_section (pairs_t *self, FILE *out)
     const char *path[2 * PAIRS_MAX], *input[2 * PAIRS_MAX];
     uint64_t hits[2 * PAIRS_MAX] = { 0 };
     wm_report_outputs_t outputs = outputs_of (self, path);
-    const size_t bytes = outputs.n * (WM_PINS_BYTES_MAX + 24) + 1;
-    char *lines = calloc (1, bytes);
-    if (!lines || wm_render_process_text ("compare", wm_report_inputs, &outputs, lines, bytes)) {
-        free (lines);
+    char *lines = wm_report_inputs ("compare", &outputs);
+    if (!lines)
         return;
-    }
     wm_report_take_inputs (&outputs, lines, input, hits);
     take_true (self, input, hits);
     if (self->n) {

@@ -96,16 +96,6 @@ static int draw (void *arg, FILE *out)
     return WM_EXIT_OK;
 }
 
-/* The lines of wm_report_inputs; the caller's.  */
-static char *read_inputs (wm_report_outputs_t *outputs)
-{
-    const size_t bytes = outputs->n * (WM_PINS_BYTES_MAX + 24) + 1;
-    char *lines = calloc (1, bytes);
-    if (lines && wm_render_process_text ("report", wm_report_inputs, outputs, lines, bytes))
-        *lines = 0;
-    return lines;
-}
-
 /* What the campaign pins of its inputs' planes.  */
 static void take_pins (wm_pins_t *pins, const wm_args_t *args)
 {
@@ -203,24 +193,29 @@ static void write_maps (wm_report_outputs_t *outputs, const char *inputs)
     free (lines);
 }
 
+int wm_report_outputs (const wm_args_t *args, wm_report_outputs_t *outputs)
+{
+    *outputs = (wm_report_outputs_t){ .hits_max = (size_t) wm_args_number (args, "hits") };
+    while (wm_args_rest (args, (int) outputs->n))
+        outputs->n++;
+    if (!outputs->n)
+        return wm_args_refuse (args, "name outputs, as out/events.scores.h5");
+    outputs->path = calloc (outputs->n, sizeof *outputs->path);
+    for (size_t i = 0; i < outputs->n && outputs->path; i++)
+        outputs->path[i] = wm_args_rest (args, (int) i);
+    return outputs->path ? WM_EXIT_OK : WM_EXIT_FAILURE;
+}
+
 static int report_main (const wm_args_t *args)
 {
     static wm_pins_t pins;
-    wm_report_outputs_t outputs = { .hits_max = (size_t) wm_args_number (args, "hits") };
-    while (wm_args_rest (args, (int) outputs.n))
-        outputs.n++;
-    if (!outputs.n)
-        return wm_args_refuse (args, "name outputs, as out/events.scores.h5");
-    const char **path = calloc (outputs.n, sizeof *path);
-    for (size_t i = 0; i < outputs.n && path; i++)
-        path[i] = wm_args_rest (args, (int) i);
-    if (!path)
-        return WM_EXIT_FAILURE;
-    outputs.path = path;
-    const int code = wm_render_process_copy ("report", wm_report_scores, &outputs, stdout);
+    wm_report_outputs_t outputs;
+    const int code = wm_report_outputs (args, &outputs);
     if (code)
+        return code;
+    if (wm_render_process_copy ("report", wm_report_scores, &outputs, stdout))
         wm_page_put (stdout, "p", "No distributions: the process that read the outputs failed.");
-    char *inputs = read_inputs (&outputs);
+    char *inputs = wm_report_inputs ("report", &outputs);
     if (inputs) {
         write_maps (&outputs, inputs);
         fflush (stdout);
@@ -230,8 +225,8 @@ static int report_main (const wm_args_t *args)
     if (wm_args_number (args, "pictures")) {
         fputs ("<h2>Events</h2>\n", stdout);
         take_pins (&pins, args);
-        write_pictures (path, outputs.n, (size_t) wm_args_number (args, "pictures"), &pins);
+        write_pictures (outputs.path, outputs.n, (size_t) wm_args_number (args, "pictures"), &pins);
     }
-    free (path);
+    free (outputs.path);
     return fflush (stdout) || ferror (stdout) ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }

@@ -115,13 +115,9 @@ static void write_table (const drift_t *self, FILE *out)
 {
     fputs ("<details><summary>Mean scores as a table</summary>\n", out);
     wm_page_table (out, "Mean scores of the hits that were read");
-    fputs ("<tr><th scope=\"col\">Output</th><th scope=\"col\" class=\"n\">Hits</th>", out);
-    for (uint32_t k = 0; k < self->n_label; k++)
-        wm_page_put (out, "th scope=\"col\" class=\"n\"", "%s", self->label[k]);
-    fputs ("</tr>\n", out);
+    wm_page_heads_of (out, "Output|#Hits", self->label, self->n_label, "");
     for (uint32_t i = 0; i < self->n; i++) {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%u: %s", i + 1, self->output[i]->path);
+        wm_page_row (out, "%u: %s", i + 1, self->output[i]->path);
         wm_page_count_cell (out, self->output[i]->n);
         for (uint32_t k = 0; k < self->n_label; k++)
             wm_page_put (out, "td class=\"n\"", "%.4f", self->output[i]->mean[k]);

@@ -105,17 +105,15 @@ static wm_fault_t place_read (wm_h5_t *file, const char *const group[], const ch
     return wm_fault (error, WM_EBATCH, "%.300s: its hits have no %s", wm_h5_path (file), name[0]);
 }
 
-/* Reads where the hits are that were read of an output, its last ones; n_row: that it has. The
-   input must have the same hits in the same order.  */
-static wm_fault_t add_places (sample_t *self, const char *output, const char *input, uint64_t n_row,
-                              uint64_t n, wm_error_t *error)
+wm_fault_t wm_report_places (const char *output, const char *own_table, const char *input,
+                             uint64_t n_row, uint64_t n, int32_t *wires, float *ticks,
+                             wm_error_t *error)
 {
-    const char *const own[] = { self->table, NULL },
+    const char *const own[] = { own_table, NULL },
                       *const table[] = { "hit_table", "chargehits", NULL },
                       *const id[] = { "hit_id", "key", "ch_id", NULL },
                       *const wire[] = { "local_wire", "wire", NULL },
                       *const tick[] = { "local_time", "time", NULL };
-    const size_t first = self->n - n;
     wm_h5_t *o = wm_h5_open (output, error), *i = o ? wm_h5_open (input, error) : NULL;
     int64_t *of[2] = { malloc ((n + 1) * sizeof **of), malloc ((n + 1) * sizeof **of) };
     wm_fault_t fault = o && i ? WM_OK : error->fault;
@@ -126,11 +124,9 @@ static wm_fault_t add_places (sample_t *self, const char *output, const char *in
         memcmp (of[0], of[1], n * sizeof **of) != 0)
         fault = wm_fault (error, WM_EBATCH, "%.300s: it has other hits now", input);
     if (!fault)
-        fault = place_read (i, table, wire, n_row, n, WM_H5_I32, self->wire + first, error);
+        fault = place_read (i, table, wire, n_row, n, WM_H5_I32, wires, error);
     if (!fault)
-        fault = place_read (i, table, tick, n_row, n, WM_H5_F32, self->tick + first, error);
-    for (size_t k = first; k < self->n && fault; k++)
-        self->tick[k] = NAN;
+        fault = place_read (i, table, tick, n_row, n, WM_H5_F32, ticks, error);
     wm_h5_close (&i);
     wm_h5_close (&o);
     free (of[0]);
@@ -142,11 +138,13 @@ static void find_places (sample_t *self, const char *output, const char *input, 
                          uint64_t n)
 {
     wm_error_t error = { 0 };
-    for (size_t k = self->n - n; k < self->n && !input; k++)
-        self->tick[k] = NAN;
+    const size_t first = self->n - n;
     const wm_fault_t fault =
-        input ? add_places (self, output, input, n_row, n, &error)
+        input ? wm_report_places (output, self->table, input, n_row, n, self->wire + first,
+                                  self->tick + first, &error)
               : wm_fault (&error, WM_EBATCH, "%.300s: its input cannot be read here", output);
+    for (size_t k = first; k < self->n && fault; k++)
+        self->tick[k] = NAN;
     self->n_placed += !fault;
     wm_log_sanitize (error.text);
     if (fault && !*self->no_place)
@@ -330,14 +328,9 @@ static void write_counts (const sample_t *self, FILE *out)
               "Hits that were read, by plane and by what they are called: %s",
               wm_call_rule_text (&call, rule));
     wm_page_table (out, caption);
-    fputs ("<tr><th scope=\"col\">Plane</th>", out);
-    for (uint32_t k = 0; k <= n; k++)
-        wm_page_put (out, "th scope=\"col\" class=\"n\"", "%s",
-                     k < n ? self->labels.label[k] : "held");
-    fputs ("</tr>\n", out);
+    wm_page_heads_of (out, "Plane", self->labels.label, n, "#held");
     for (uint32_t p = 0; p < self->n_plane && count; p++) {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", plane_name (self, p, text));
+        wm_page_row (out, "%s", plane_name (self, p, text));
         for (uint32_t k = 0; k <= n; k++)
             wm_page_put (out, "td class=\"n\"", "%s",
                          wm_page_count ((int64_t) count[p * (n + 1) + k], text));

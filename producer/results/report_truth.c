@@ -36,7 +36,8 @@ typedef struct {
 
 /* ---- which files ----------------------------------------------------------------------------- */
 
-int wm_report_inputs (void *outputs_v, FILE *out)
+/* A child.  */
+static int print_inputs (void *outputs_v, FILE *out)
 {
     const wm_report_outputs_t *outputs = outputs_v;
     static char text[WM_PINS_BYTES_MAX];
@@ -53,6 +54,17 @@ int wm_report_inputs (void *outputs_v, FILE *out)
         wm_h5_close (&file);
     }
     return WM_EXIT_OK;
+}
+
+char *wm_report_inputs (const char *verb, wm_report_outputs_t *outputs)
+{
+    const size_t bytes = outputs->n * (WM_PINS_BYTES_MAX + 24) + 1;
+    char *lines = calloc (1, bytes);
+    if (lines && wm_render_process_text (verb, print_inputs, outputs, lines, bytes)) {
+        free (lines);
+        lines = NULL;
+    }
+    return lines;
 }
 
 /* Files that may have truth: a child's argument.  */
@@ -147,8 +159,7 @@ static void write_labels (const wm_agreement_t *self, FILE *out)
         const uint64_t is = wm_agreement_of_truth (self, k), as = wm_agreement_of_scores (self, k),
                        both = self->n_called[k][k];
         const double found = self->label[k].found;
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", wm_agreement_name[k]);
+        wm_page_row (out, "%s", wm_agreement_name[k]);
         wm_page_count_cell (out, is);
         wm_page_count_cell (out, as);
         wm_page_put (out, "td class=\"n\"", "%s", wm_agreement_share (both, is, text));
@@ -164,18 +175,15 @@ static void write_labels (const wm_agreement_t *self, FILE *out)
 
 static void write_confusion (const wm_agreement_t *self, FILE *out)
 {
-    char text[16];
+    char text[16], head[2 * WM_TRUTH_END][48];
     wm_page_table (out, "Confusion: hits by truth (rows) and by what they are called (columns); "
                         "the share is of the row");
-    fputs ("<tr><th scope=\"col\">Truth</th>", out);
-    for (int k = 0; k < WM_TRUTH_END; k++)
-        for (int is_share = 0; is_share < 2; is_share++)
-            wm_page_put (out, "th scope=\"col\" class=\"n\"", "%scalled %s",
-                         is_share ? "share " : "", wm_agreement_name[k]);
-    fputs ("</tr>\n", out);
+    for (int k = 0; k < 2 * WM_TRUTH_END; k++)
+        snprintf (head[k], sizeof head[k], "%scalled %s", k % 2 ? "share " : "",
+                  wm_agreement_name[k / 2]);
+    wm_page_heads_of (out, "Truth", head, 2 * WM_TRUTH_END, "");
     for (int is = 0; is < WM_TRUTH_END; is++) {
-        fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "truth %s", wm_agreement_name[is]);
+        wm_page_row (out, "truth %s", wm_agreement_name[is]);
         for (int as = 0; as < WM_TRUTH_END; as++) {
             const uint64_t n = self->n_called[is][as];
             wm_page_count_cell (out, n);
@@ -197,8 +205,7 @@ static void write_thresholds (const wm_agreement_t *self, FILE *out)
     for (int k = 0; k < WM_TRUTH_END; k++)
         for (int t = 0; t <= WM_AGREEMENT_STEPS && self->label[k].is_share; t += STEP_LISTED) {
             const uint64_t n = self->label[k].above[t].n, signal = self->label[k].above[t].n_signal;
-            fputs ("<tr>", out);
-            wm_page_put (out, "th scope=\"row\"", "%s from %.1f", wm_agreement_name[k],
+            wm_page_row (out, "%s from %.1f", wm_agreement_name[k],
                          (double) t / WM_AGREEMENT_STEPS);
             wm_page_count_cell (out, n);
             wm_page_put (out, "td class=\"n\"", "%s",
@@ -220,8 +227,7 @@ static void write_bins (const wm_agreement_t *self, FILE *out)
             const double n = (double) self->label[k].bin[b].n;
             if (!self->label[k].bin[b].n)
                 continue;
-            fputs ("<tr>", out);
-            wm_page_put (out, "th scope=\"row\"", "%s, %.1f to %.1f", wm_agreement_name[k],
+            wm_page_row (out, "%s, %.1f to %.1f", wm_agreement_name[k],
                          (double) b / WM_AGREEMENT_BINS, (double) (b + 1) / WM_AGREEMENT_BINS);
             wm_page_count_cell (out, self->label[k].bin[b].n);
             wm_page_put (out, "td class=\"n\"", "%.4f", self->label[k].bin[b].sum / n);
@@ -314,8 +320,7 @@ static void take_part (void *arg, const wm_agreement_t *part)
     for (int k = 0; k < WM_TRUTH_END; k++) {
         const uint64_t is = wm_agreement_of_truth (part, k), as = wm_agreement_of_scores (part, k),
                        both = part->n_called[k][k];
-        fputs ("<tr>", parts->rows);
-        wm_page_put (parts->rows, "th scope=\"row\"", "%s, %s", name, wm_agreement_name[k]);
+        wm_page_row (parts->rows, "%s, %s", name, wm_agreement_name[k]);
         wm_page_count_cell (parts->rows, is);
         wm_page_count_cell (parts->rows, as);
         wm_page_put (parts->rows, "td class=\"n\"", "%s", wm_agreement_share (both, is, text));

@@ -4,11 +4,12 @@
 
    Prints a line for each output, in their order:
      {"hits": 4383, "has_truth": true,
-      "worst": [[1, 1, 1, 88, 0.0012, "michel", "track"], ...],
-      "kept": [[1, 1, 1, 7, "bad wire"], ...]}
-   A hit is its run, subrun, event, hit_id, its score, its truth (null: not known) and what it is
-   called; "worst" begins with the lowest score, of equal ones with the first row. Each list has at
-   most --rows. {"why": "..."}: the output is not read, for this reason.  */
+      "worst": [[1, 1, 1, 88, 412, 3041.5, 0.0012, "michel", "track"], ...],
+      "kept": [[1, 1, 1, 7, 99999, 12, "bad wire"], ...]}
+   A hit is its run, subrun, event, hit_id, wire, tick, its score, its truth and what it is called;
+   null: not known, as where the input is not here. "worst" begins with the lowest score, of equal
+   ones with the first row. Each list has at most --rows. {"why": "..."}: the output is not read,
+   for this reason.  */
 #include "producer/results/agreement.h"
 #include "producer/results/report.h"
 #include "producer/verbs.h"
@@ -45,7 +46,8 @@ const wm_verb_t wm_verb_worst = {
 
 typedef struct {
     wm_report_outputs_t outputs;
-    const char **input; /* (outputs.n) its inputs: those with truth, else NULL */
+    const char **input; /* (outputs.n) its inputs; NULL: not here */
+    bool *has_truth;    /* (outputs.n) */
     const char **path;  /* room for all files */
     uint64_t *hits;     /* (outputs.n) */
     size_t n_row;       /* --rows */
@@ -61,6 +63,8 @@ typedef struct {
 typedef struct {
     wm_scores_t scores;
     int32_t *truth; /* (n_row) labels, -1: not known; NULL: of none */
+    int32_t *wire;  /* (n_row) and */
+    float *tick;    /* (n_row) NAN: not known */
     wm_call_rule_t rule;
     place_t *worst; /* (n_worst) the lowest score first */
     size_t n_worst;
@@ -133,13 +137,31 @@ static void find_worst (hits_t *self, size_t most)
     }
 }
 
+static wm_fault_t read_places (hits_t *self, const char *output, const char *input,
+                               wm_error_t *error)
+{
+    const uint32_t n = self->scores.n_row;
+    wm_error_t why;
+    self->wire = calloc (n + 1ul, sizeof *self->wire);
+    self->tick = calloc (n + 1ul, sizeof *self->tick);
+    if (!self->wire || !self->tick)
+        return wm_fault (error, WM_EHOST, "out of memory for %u rows", n);
+    if (!input || wm_text_ends (self->scores.table, "_table") ||
+        wm_report_places (output, self->scores.table, input, n, n, self->wire, self->tick, &why))
+        for (uint32_t i = 0; i < n; i++)
+            self->tick[i] = NAN;
+    return WM_OK;
+}
+
 static wm_fault_t read_hits (hits_t *self, const list_t *list, size_t i, wm_error_t *error)
 {
     const char *const *path = &list->outputs.path[i];
     wm_fault_t fault = wm_scores_labels (&self->scores, *path, error);
     if (!fault)
         fault = wm_scores_read (&self->scores, path, 1, NULL, error);
-    if (!fault && list->input[i] && !wm_text_ends (self->scores.table, "_table"))
+    if (!fault)
+        fault = read_places (self, *path, list->input[i], error);
+    if (!fault && list->has_truth[i] && !wm_text_ends (self->scores.table, "_table"))
         fault = read_truth (self, list->input[i], error);
     if (!fault && !(self->worst = calloc (list->n_row, sizeof *self->worst)))
         fault = wm_fault (error, WM_EHOST, "out of memory for a list of hits");
@@ -153,10 +175,15 @@ static wm_fault_t read_hits (hits_t *self, const list_t *list, size_t i, wm_erro
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static void put_hit (FILE *out, const char *comma, const wm_scores_key_t *key)
+static void put_hit (FILE *out, const char *comma, const hits_t *self, uint32_t row)
 {
+    const wm_scores_key_t *key = &self->scores.key[row];
     fprintf (out, "%s[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", ", comma, key->id[0],
              key->id[1], key->id[2], key->id[3]);
+    if (isfinite (self->tick[row]))
+        fprintf (out, "%" PRId32 ", %.9g, ", self->wire[row], (double) self->tick[row]);
+    else
+        fputs ("null, null, ", out);
 }
 
 static void put_worst (FILE *out, const hits_t *self)
@@ -164,7 +191,7 @@ static void put_worst (FILE *out, const hits_t *self)
     fputs (", \"worst\": [", out);
     for (size_t i = 0; i < self->n_worst; i++) {
         const uint32_t row = self->worst[i].row;
-        put_hit (out, i ? ", " : "", &self->scores.key[row]);
+        put_hit (out, i ? ", " : "", self, row);
         fprintf (out, "%.9g, ", self->worst[i].score);
         if (self->truth)
             wm_text_json (out, self->scores.label[self->truth[row]]);
@@ -184,7 +211,7 @@ static void put_kept (FILE *out, const hits_t *self, size_t most)
     for (uint32_t row = 0; row < self->scores.n_row; row++) {
         if (self->scores.status[row] == WM_HIT_SCORED || n == most)
             continue;
-        put_hit (out, n++ ? ", " : "", &self->scores.key[row]);
+        put_hit (out, n++ ? ", " : "", self, row);
         wm_text_json (out, wm_hit_status_text (self->scores.status[row]));
         fputc (']', out);
     }
@@ -207,6 +234,8 @@ static void put_output (FILE *out, const list_t *list, size_t i)
     }
     wm_scores_clear (&hits.scores);
     free (hits.truth);
+    free (hits.wire);
+    free (hits.tick);
     free (hits.worst);
 }
 
@@ -240,50 +269,45 @@ static int print (void *arg, FILE *out)
 
 /* ---- which files ----------------------------------------------------------------------------- */
 
-/* Finds the inputs that have truth, and how many hits each output has.  */
+/* Finds the inputs, which of them have truth, and how many hits each output has.  */
 static void find_inputs (list_t *list, const char **there)
 {
-    const size_t n = list->outputs.n, bytes = n * (WM_PINS_BYTES_MAX + 24) + 1;
+    const size_t n = list->outputs.n;
     size_t n_there = 0;
-    list->lines = calloc (1, bytes);
-    if (!list->lines ||
-        wm_render_process_text ("serve", wm_report_inputs, &list->outputs, list->lines, bytes))
+    list->lines = wm_report_inputs ("serve", &list->outputs);
+    if (!list->lines)
         return;
     wm_report_take_inputs (&list->outputs, list->lines, list->input, list->hits);
     for (size_t i = 0; i < n; i++)
         if (list->input[i])
             there[n_there++] = list->input[i];
     char *has = n_there ? wm_report_find_truth ("serve", there, n_there) : NULL;
-    for (size_t i = 0, k = 0; i < n; i++)
-        if (list->input[i] && (!has || has[k++] != '1'))
-            list->input[i] = NULL;
+    for (size_t i = 0, k = 0; i < n && has; i++)
+        list->has_truth[i] = list->input[i] && has[k++] == '1';
     free (has);
 }
 
 static int worst_main (const wm_args_t *args)
 {
-    list_t list = { .outputs.hits_max = (size_t) wm_args_number (args, "hits"),
-                    .n_row = (size_t) wm_args_number (args, "rows") };
-    size_t n = 0;
-    while (wm_args_rest (args, (int) n))
-        n++;
-    if (!n)
-        return wm_args_refuse (args, "name outputs, as out/events.scores.h5");
-    const char **path = calloc (4 * n, sizeof *path);
+    list_t list = { .n_row = (size_t) wm_args_number (args, "rows") };
+    int code = wm_report_outputs (args, &list.outputs);
+    if (code)
+        return code;
+    const size_t n = list.outputs.n;
+    const char **path = calloc (3 * n, sizeof *path);
     list.hits = calloc (n, sizeof *list.hits);
-    int code = WM_EXIT_FAILURE;
-    if (path && list.hits) {
-        for (size_t i = 0; i < n; i++)
-            path[i] = wm_args_rest (args, (int) i);
-        list.outputs.path = path;
-        list.input = path + n;
-        list.outputs.n = n;
-        list.path = path + 2 * n; /* room for both kinds */
+    list.has_truth = calloc (n, sizeof *list.has_truth);
+    code = WM_EXIT_FAILURE;
+    if (path && list.hits && list.has_truth) {
+        list.input = path;
+        list.path = path + n; /* room for both kinds */
         find_inputs (&list, list.path);
         code = wm_render_process_copy ("serve", print, &list, stdout);
     }
     free (list.lines);
     free (list.hits);
+    free (list.has_truth);
+    free (list.outputs.path);
     free (path);
     return code ? code : fflush (stdout) ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }

@@ -89,6 +89,8 @@ static const char style[] =
     ".table{overflow:visible}section,figure,tr{break-inside:avoid}h2,h3{break-after:avoid}"
     ".page{break-before:page}.two{grid-template-columns:1fr 1fr}}\n";
 
+#define NUMBER_HEAD "th scope=\"col\" class=\"n\""
+
 static void begin (FILE *out, const char *title)
 {
     fputs ("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>", out);
@@ -156,9 +158,8 @@ void wm_page_count_cell (FILE *out, uint64_t n)
 
 void wm_page_table (FILE *out, const char *caption)
 {
-    fputs ("<div class=\"table\"><table>\n", out);
-    if (caption)
-        wm_page_put (out, "caption", "%s", caption);
+    fputs ("<div class=\"table\" tabindex=\"0\"><table>\n", out);
+    wm_page_put (out, "caption", "%s", caption);
 }
 
 void wm_page_table_end (FILE *out)
@@ -166,18 +167,40 @@ void wm_page_table_end (FILE *out)
     fputs ("</table></div>\n", out);
 }
 
-void wm_page_heads (FILE *out, const char *heads)
+static void put_heads (FILE *out, const char *heads)
 {
-    fputs ("<tr>", out);
     for (int n; *heads; heads += n + (heads[n] == '|')) {
         const bool is_number = *heads == '#';
         heads += is_number;
         n = (int) strcspn (heads, "|");
-        fprintf (out, "<th scope=\"col\"%s>", is_number ? " class=\"n\"" : "");
-        wm_page_print (out, "%.*s", n, heads);
-        fputs ("</th>", out);
+        wm_page_put (out, is_number ? NUMBER_HEAD : "th scope=\"col\"", "%.*s", n, heads);
     }
-    fputs ("</tr>\n", out);
+}
+
+void wm_page_heads_of (FILE *out, const char *before, const char (*name)[48], uint32_t n,
+                       const char *behind)
+{
+    fputs ("<thead><tr>", out);
+    put_heads (out, before);
+    for (uint32_t k = 0; k < n; k++)
+        wm_page_put (out, NUMBER_HEAD, "%s", name[k]);
+    put_heads (out, behind);
+    fputs ("</tr></thead>\n", out);
+}
+
+void wm_page_heads (FILE *out, const char *heads)
+{
+    wm_page_heads_of (out, heads, NULL, 0, "");
+}
+
+void wm_page_row (FILE *out, const char *format, ...)
+{
+    va_list args;
+    fputs ("<tr><th scope=\"row\">", out);
+    va_start (args, format);
+    print (out, format, args);
+    va_end (args);
+    fputs ("</th>\n", out);
 }
 
 void wm_page_pictures (FILE *out)

@@ -32,12 +32,21 @@ void wm_page_put (FILE *out, const char *element, const char *format, ...)
 /* Writes a number of wm_page_count as a cell of a table.  */
 void wm_page_count_cell (FILE *out, uint64_t n);
 
-/* A table that a narrow screen scrolls; rows are the caller's. `caption` is escaped.  */
+/* A table that a narrow screen scrolls: its caption, its heads, then rows. Readers of screens have
+   its name and that of each cell from these; paper repeats the heads on each page.  */
 void wm_page_table (FILE *out, const char *caption);
 void wm_page_table_end (FILE *out);
 
 /* Writes the row of a table's heads, "Name|#Hits|#Share": # marks a column of numbers.  */
 void wm_page_heads (FILE *out, const char *heads);
+
+/* The same with columns of numbers between them that have these names (n).  */
+void wm_page_heads_of (FILE *out, const char *before, const char (*name)[48], uint32_t n,
+                       const char *behind);
+
+/* Begins a row by its head, formatted as printf does, escaped. The caller writes its cells and
+   "</tr>".  */
+void wm_page_row (FILE *out, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
 
 /* A row of pictures, which go below each other where there is no room.  */
 void wm_page_pictures (FILE *out);

@@ -261,8 +261,8 @@ static void place (wm_svg_t *self, wm_svg_ticks_t *x, wm_svg_ticks_t *y)
     for (uint32_t i = 0; i < self->n_row; i++)
         widest = letters (self->row[i]) > widest ? letters (self->row[i]) : widest;
     self->left = 26 + CHARACTER_PX * (double) widest;
-    self->right = self->width - (self->is_time ? 40 : 12); /* half of a date, or of a number */
-    self->top = 24;
+    self->right = self->width - self->beside - (self->is_time ? 40 : 12); /* half of a number */
+    self->top = 24 + self->over;
     self->bottom = self->height - 38;
     ticks_of_x (self, self->right - self->left, x);
 }
@@ -457,7 +457,7 @@ void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size)
 {
     fprintf (self->out,
              "<image x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
-             "preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
+             "preserveAspectRatio=\"none\" image-rendering=\"pixelated\" "
              "href=\"data:image/png;base64,",
              self->left, self->top, self->right - self->left, self->bottom - self->top);
     wm_svg_base64 (self->out, png, size);

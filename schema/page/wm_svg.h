@@ -55,6 +55,7 @@ typedef struct {
     double at_x, at_y;         /* where it lies on a sheet, px */
     wm_svg_axis_t x, y;
     const char *zero; /* NULL; or what stands below the first decade of x, which is for 0 then */
+    double over, beside; /* room for the caller above the frame and to its right, px */
     bool is_time;     /* x is in Unix seconds; ticks are dates and times of day, UTC */
     const char *const
         *row;       /* NULL; or names of rows, from the top, in place of ticks of y, which */

@@ -26,7 +26,8 @@
     if (!table.caption?.textContent.trim()) fault("no caption", table);
     for (const head of table.querySelectorAll("thead th")) if (head.scope !== "col") fault("no scope", head);
     for (const row of table.tBodies[0].rows) if (row.cells[0].scope !== "row") fault("no head of the row", row);
-    for (const row of table.rows) if (row.cells.length !== table.rows[0].cells.length) fault("too few cells", row);
+    const width = (row) => [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
+    for (const row of table.rows) if (width(row) !== width(table.rows[0])) fault("too few cells", row);
   }
   for (const element of all("*")) {
     for (const { name } of element.attributes) if (name.startsWith("on") || name === "style") fault(`attribute ${name}`, element);

@@ -43,7 +43,12 @@ def look(name):
     assert not page.open, page.open
     pictures = [xml.fromstring(s) for s in re.findall(r"<svg.*?</svg>", source, re.S)]
     assert all(p.get("aria-label") and p.get("role") == "img" and p[0].text for p in pictures)
-    assert all(t.startswith(("<tr><th", "<caption")) for t in re.findall(r"<table>\n(.{8})", source)), "a table without headers"
+    for table in re.findall(r"(?s)<table\b.*?</table>", source):
+        assert re.match(r"(?s)<table[^>]*>\s*<caption>[^<]", table), "a table without a name: " + table[:200]
+        head, body = table.split("</thead>") if "</thead>" in table else ("", table)
+        assert not re.search(r'<th\b(?! scope="col")|<th[^>]*></th>', head), "a head without a scope or name: " + head
+        assert "<td" not in head and not re.search(r"<th\b(?! scope=\"row\")", body), "heads of no row: " + body[:300]
+        assert all(r.startswith('<th scope="row"') for r in re.findall(r"<tr>\s*(.{16})", body)), "a row without a head: " + body[:300]
     json.dump({"rows": page.rows, "text": " ".join(" ".join(page.text).split()),
                "titles": [p[0].text for p in pictures], "source": source}, sys.stdout)
 

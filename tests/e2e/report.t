@@ -23,6 +23,8 @@ holds () { $python tests/e2e/page.py holds "$work/page.json" "$@"; } # expressio
 "$bin/wiremill" run --quiet "${of[@]}" --input "$work/[ax]*.h5" --input "$work/c.h5" --output "$work/out" >/dev/null 2>&1
 made () { report "$work/out" --note 'For <i>them</i>' && look; }
 ok "a page: well-formed, without scripts and references, each picture with a text, each table with headers" made
+seen () { for width in 1440 360; do for how in light dark; do printf '%s\n' "size $width 900 $how" fit audit; done; done | $python tests/e2e/browser.py "file://$work/r.html"; }
+if [ "$(size '' 1 1)" ] && command -v chromium >/dev/null; then ok "... in Chromium: what readers of screens need, and contrast" seen; fi
 scored=$(printf '%s' "$((2 * n - 3))" | sed ':a;s/\B[0-9]\{3\}\>/,&/;ta')
 what ()
 {

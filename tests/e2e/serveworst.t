@@ -16,6 +16,7 @@ import html, re, shutil, sys
 import h5py, numpy as np
 
 LABELS = ["track", "em", "none", "michel"]
+places = {}  # of (input, hit)
 ROWS = 200  # of an output, of either kind
 
 def make(events, true, unknown, empty):
@@ -37,6 +38,9 @@ def rows_of(events, scores):
         t = {n: f["emtrkmichel"][n][:] for n in f["emtrkmichel"]}
         reason = dict(zip(f["held/row"][:].tolist(), (r.decode() for r in f["held/reason"][:])))
         truth = g["hit_table/truth"][:].squeeze() if "truth" in g["hit_table"] else None
+        wire, time = (g["hit_table"][n][:].squeeze() for n in ("wire", "time"))
+    places.update({(events.rsplit("/", 1)[1], ":".join(str(t[n][i]) for n in ("run", "subrun", "event", "hit_id"))):
+                   "wire %d, time %.9g" % (wire[i], time[i]) if np.isfinite(time[i]) else "" for i in range(len(wire))})
     name = lambda i: ":".join(str(t[n][i]) for n in ("run", "subrun", "event", "hit_id"))
     s = np.stack([t[n] for n in LABELS]).astype(float)
     call = np.where(s[3] >= 0.5, 3, s[:3].argmax(0)) if len(t["run"]) else np.zeros(0, int)
@@ -49,12 +53,14 @@ def rows_of(events, scores):
 
 def look(*arguments):
     at = next(i for i, path in enumerate(arguments) if path.endswith(".h5"))
-    got = []
+    got, at_place = [], []
     for path in arguments[:at]:
         page = open(path, encoding="utf-8").read()
         for row in re.findall(r"(?s)<tr><th scope=\"row\">(.*?)</tr>", page):
+            below = re.search(r"(?s)<small>([^<]*)", row.split("<td")[1])
             cells = [html.unescape(re.sub(r"(?s)<small>.*?</small>|<a .*|<[^>]*>", "", c)).strip() for c in row.split("<td")]
             got.append((cells[0], *(c.split(">", 1)[1] for c in cells[1:])))
+            at_place.append((*got[-1][:2], below[1] if below else ""))
     wanted = {}
     for events, scores in zip(arguments[at::2], arguments[at + 1::2]):
         wanted[events.rsplit("/", 1)[1]] = rows_of(events, scores)
@@ -64,6 +70,8 @@ def look(*arguments):
         by_score = lambda rows: sorted((float(r[1]), r[0], r[2]) for r in rows)
         assert by_score(mine[:n]) == by_score(worst), (name, [p for p in zip(by_score(mine[:n]), by_score(worst)) if p[0] != p[1]][:3])
         assert sorted(mine[n:]) == sorted(held), (name, mine[n:], held)
+    wrong = [row for row in at_place if places[row[:2]] != row[2]]
+    assert not wrong and sum(row[2] != "" for row in at_place) > 300, wrong[:3]
     scores = [2 if row[2] == "–" else float(row[2]) for row in got]
     assert scores == sorted(scores) and len(got) == sum(len(a) + len(b) for a, b in wanted.values()), len(got)
 

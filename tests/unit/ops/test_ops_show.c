@@ -23,6 +23,7 @@ static void durations (void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_string_equal (wm_show_time (rows[i].seconds, text), rows[i].text);
     assert_string_equal (wm_show_short (0.28, text), "0.3");
+    assert_string_equal (wm_show_short (368.5, text), "369"); /* as the report prints it */
     assert_string_equal (wm_show_short (0, text), "0");
 }
 
