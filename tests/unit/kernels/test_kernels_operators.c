@@ -257,39 +257,99 @@ static const struct {
     { "Slice i4:10,20,30,40 starts=0 ends=2", "i2:10,20" },
     { "Slice i4:10,20,30,40 i1:0 i1:4 i1:0 i1:1", "i4:10,20,30,40" },
     { "Slice i4:10,20,30,40 i1:0 i1:4 i1:0 i1:2", NULL },
+    { "Slice i4:10,20,30,40 i1:-6 i1:2", NULL },
+    { "Slice i4:10,20,30,40 i1:2 i1:2", NULL },
+    { "Slice i4:10,20,30,40 i1:3 i1:1", NULL },
+    { "Slice i2x2:10,20,30,40 i1:0 i1:1", NULL },
+    { "Slice f4:10,20,30,40 i1:0 i1:1", NULL },
+    { "Slice i4:10,20,30,40 i2:0,1 i2:1,2", NULL },
     { "Gather i3:10,20,30 i1:-1", "i1:30" },
     { "Gather i3:10,20,30 i2:2,-3", "i2:30,10" },
     { "Gather i3:10,20,30 i:1", "i:20" },
     { "Gather i3:10,20,30 i:3", NULL },
     { "Gather i3:10,20,30 i:-4", NULL },
+    { "Gather i3:10,20,30 i1:0 axis=1", NULL },
+    { "Gather f3:10,20,30 i1:0", NULL },
+    { "Gather i3:10,20,30 i1x2:0,1", NULL },
+    { "Gather i1x3:10,20,30 i1:0", NULL },
+    { "Gather i3:10,20,30", NULL },
     { "Squeeze f1x2x1:1,2", "f2:1,2" },
     { "Squeeze f1x2x1:1,2 axes=0", "f2x1:1,2" },
     { "Squeeze f1x2x1:1,2 i1:-1", "f1x2:1,2" },
+    { "Squeeze f1x1x2:1,2 i2:0,-2", "f2:1,2" },
+    { "Squeeze f2x1:1,2 axes=0", NULL },
+    { "Squeeze f1x2:1,2 axes=2", NULL },
+    { "Squeeze f1x2:1,2 axes=-3", NULL },
     { "Unsqueeze f2:1,2 axes=0,2", "f1x2x1:1,2" },
     { "Unsqueeze f2:1,2 i1:-1", "f2x1:1,2" },
+    { "Unsqueeze f2x3:1,2,3,4,5,6 i2:0,-1", "f1x2x3x1:1,2,3,4,5,6" },
+    { "Unsqueeze f2:1,2", NULL },
+    { "Unsqueeze f2:1,2 i1:2", NULL },
     { "Transpose f2x3:1,2,3,4,5,6", "f3x2:1,4,2,5,3,6" },
     { "Transpose f2x3:1,2,3,4,5,6 perm=0,1", "f2x3:1,2,3,4,5,6" },
     { "Transpose f1x2x3:1,2,3,4,5,6 perm=2,0,1", "f3x1x2:1,4,2,5,3,6" },
+    { "Transpose f2x2x2:1,2,3,4,5,6,7,8 perm=0,2,1", "f2x2x2:1,3,2,4,5,7,6,8" },
+    { "Transpose f2x3:1,2,3,4,5,6 perm=0", NULL },
+    { "Transpose f2x3:1,2,3,4,5,6 perm=1,1", NULL },
+    { "Transpose f2x3:1,2,3,4,5,6 perm=0,2", NULL },
+    { "Transpose f2x3:1,2,3,4,5,6 perm=-1,0", NULL },
+    { "Transpose i2x2:1,2,3,4", NULL },
     { "Reshape f2x3:1,2,3,4,5,6 i2:3,2", "f3x2:1,2,3,4,5,6" },
     { "Reshape f2x3:1,2,3,4,5,6 i2:0,-1", "f2x3:1,2,3,4,5,6" },
     { "Reshape f2x3:1,2,3,4,5,6 i1:-1", "f6:1,2,3,4,5,6" },
     { "Reshape f2x3:1,2,3,4,5,6 i1:5", NULL },
+    { "Reshape f2x3:1,2,3,4,5,6 shape=3,2", "f3x2:1,2,3,4,5,6" },
+    { "Reshape f2x3:1,2,3,4,5,6 i2:2,0", "f2x3:1,2,3,4,5,6" },
+    { "Reshape f2x3:1,2,3,4,5,6 i2:-1,-1", NULL },
+    { "Reshape f2x3:1,2,3,4,5,6 i3:0,3,0", NULL },
+    { "Reshape f2x3:1,2,3,4,5,6 i2:-1,4", NULL },
+    { "Reshape f2x3:1,2,3,4,5,6 i2:-2,3", NULL },
+    { "Reshape f2x3:1,2,3,4,5,6", NULL },
     { "Concat i1:-1 i2:3,4", "i3:-1,3,4" },
+    { "Concat f1:1 i1:2", NULL },
+    { "Concat i2:1,2 i1x1:3", NULL },
     { "Shape f2x3:1,2,3,4,5,6", "i2:2,3" },
+    { "Shape f:3", NULL },
+    { "Shape f2x3:1,2,3,4,5,6 start=1", NULL },
     { "ReduceProd i3:2,3,4", "i1:24" },
     { "ReduceProd i3:2,3,4 keepdims=0", "i:24" },
+    { "ReduceProd i2:0,4", NULL },
+    { "ReduceProd i2:-2,-4", NULL },
+    { "ReduceProd f2:3,4", NULL },
+    { "ReduceProd i1x2:3,4", NULL },
     { "Mul i:3 i:4", "i:12" },
+    { "Mul i1:3 i:4", "i1:12" },
+    { "Mul i:3 i1:4", "i1:12" },
+    { "Mul i:-3 i:4", NULL },
+    { "Mul i:3 i:-4", NULL },
+    { "Add i:3 i:4", NULL },
+    { "Mul i2:3,4 i:2", NULL },
+    { "Mul f:3 i:2", NULL },
+    { "Mul i:3", NULL },
     { "Add f2:1,2 f:3", "f2:4,5" },
     { "Sub f:3 f2:1,2", "f2:2,1" },
     { "Sub f2:3,5 f2:1,2", "f2:2,3" },
     { "Mul f2:3,5 f1:2", "f2:6,10" },
     { "Div f2:1,2 f:4", "f2:0.25,0.5" },
     { "Add f2:1,2 f3:1,2,3", NULL },
+    { "Add f2x1:1,2 f1x2:1,2", NULL },
+    { "Sub f1:3 f:1", "f1:2" },
+    { "Sub f:1 f1:3", "f1:-2" },
+    { "Div f:8 f2:2,4", "f2:4,2" },
+    { "Add f2:1,2", NULL },
     { "Sqrt f2:4,9", "f2:2,3" },
+    { "Sqrt i2:4,9", NULL },
     { "Reciprocal f2:4,8", "f2:0.25,0.125" },
     { "Cast i2:1,2 to=1", "f2:1,2" },
     { "Cast i2:1,2 to=7", "i2:1,2" },
     { "Cast f2:1,2 to=7", NULL },
+    { "Cast f2:1,2 to=1", "f2:1,2" },
+    { "Cast f2:1,2 to=10", NULL },
+    { "Cast i2:1,2 to=6", "i2:1,2" },
+    { "Cast i2:1,2 to=10", NULL },
+    { "Cast i2:16777216,-16777216 to=1", "f2:16777216,-16777216" },
+    { "Cast i1:16777217 to=1", NULL },
+    { "Cast i1:-16777217 to=1", NULL },
 };
 
 /* Numbers separated by commas. Returns how many.  */
@@ -342,7 +402,7 @@ static void constants_are_folded (void **state)
             const size_t count = numbers (equals + 1, value);
             for (size_t i = 0; i < count; i++)
                 list[i] = (int64_t) value[i];
-            if (!strcmp (word, "keepdims") || !strcmp (word, "to"))
+            if (!strcmp (word, "keepdims") || !strcmp (word, "to") || !strcmp (word, "axis"))
                 set_int (&g, n, word, list[0]);
             else
                 set_ints (&g, n, word, count, list);
@@ -363,12 +423,132 @@ static void constants_are_folded (void **state)
     }
 }
 
+/* What a file's constant is: of each type, in its own field or as raw bytes, and as long as its
+   shape says; and what a node Constant may have instead.  */
+static void constants_are_read (void **state)
+{
+    (void) state;
+    static const struct {
+        int type;
+        size_t n_raw;
+        uint8_t raw[24]; /* 1.5 and -2 of reals, 3 and -4 of integers */
+        bool is_integer, is_other;
+        double first, second;
+    } types[] = {
+        { ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT,
+          8,
+          { 0, 0, 0xc0, 0x3f, 0, 0, 0, 0xc0 },
+          false,
+          false,
+          1.5,
+          -2 },
+        { ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16, 4, { 0, 0x3e, 0, 0xc0 }, false, true, 1.5, -2 },
+        { ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16,
+          4,
+          { 1, 0, 0, 0xfc },
+          false,
+          true,
+          0x1p-24,
+          -INFINITY },
+        { ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16,
+          4,
+          { 0xc0, 0x3f, 0, 0xc0 },
+          false,
+          true,
+          1.5,
+          -2 },
+        { ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE,
+          16,
+          { [6] = 0xf8, [7] = 0x3f, [15] = 0xc0 },
+          false,
+          true,
+          1.5,
+          -2 },
+        { ONNX__TENSOR_PROTO__DATA_TYPE__INT64,
+          16,
+          { 3, [8] = 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff },
+          true,
+          true,
+          3,
+          -4 },
+        { ONNX__TENSOR_PROTO__DATA_TYPE__INT32,
+          8,
+          { 3, 0, 0, 0, 0xfc, 0xff, 0xff, 0xff },
+          true,
+          true,
+          3,
+          -4 },
+        { ONNX__TENSOR_PROTO__DATA_TYPE__BOOL, 2, { 1, 0 }, true, true, 1, 0 },
+    };
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+        for (int typed = 0; typed < 2; typed++)
+            for (size_t n = 1; n <= 3; n++) { /* two values are there */
+                graph_t g = { .ways = 0 };
+                wm_tensor_t out;
+                Onnx__TensorProto *t =
+                    tensor (&g, "c", types[k].type, 1, &(int64_t){ (int64_t) n });
+                void *raw = memcpy (take (&g, 24, 1), types[k].raw, 24);
+                int32_t *words = take (&g, 2, sizeof *words);
+                if (!typed)
+                    t->has_raw_data = 1, t->raw_data = (ProtobufCBinaryData){ types[k].n_raw, raw };
+                else if (types[k].type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
+                    t->float_data = raw, t->n_float_data = 2;
+                else if (types[k].type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE)
+                    t->double_data = raw, t->n_double_data = 2;
+                else if (types[k].type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64)
+                    t->int64_data = raw, t->n_int64_data = 2;
+                else {
+                    for (size_t i = 0; i < 2; i++)
+                        words[i] = types[k].n_raw == 8   ? ((int32_t *) raw)[i]
+                                   : types[k].n_raw == 4 ? ((uint16_t *) raw)[i]
+                                                         : ((uint8_t *) raw)[i];
+                    t->int32_data = words, t->n_int32_data = 2;
+                }
+                if (wm_tensor_read (&g.arena, t, &out) != (n == 2))
+                    fail_msg ("type %d, %zu values", types[k].type, n);
+                if (n == 2) {
+                    assert_true (!out.i == !types[k].is_integer && !out.f == types[k].is_integer);
+                    assert_true (out.n == 2 && out.n_dim == 1 && out.dim[0] == 2);
+                    assert_true (out.is_other == types[k].is_other);
+                    for (int i = 0; i < 2; i++)
+                        assert_true ((out.i ? (double) out.i[i] : (double) out.f[i]) ==
+                                     (i ? types[k].second : types[k].first));
+                }
+                wm_arena_clear (&g.arena);
+            }
+    static const char *const forms[] = { "value_int", "value_float", "value_ints", "value_floats",
+                                         "value_string" };
+    for (int k = 0; k < 5; k++) {
+        graph_t g = { .ways = 0 };
+        wm_tensor_t out;
+        Onnx__NodeProto *n = node (&g, "Constant", "", "c");
+        if (k < 2)
+            set_int (&g, n, forms[k], 7), set_float (&g, n, forms[k], 1.5f);
+        else
+            set_ints (&g, n, forms[k], INTS (4, 5, 6));
+        Onnx__AttributeProto *a = n->attribute[0];
+        a->has_f = 1, a->f = 1.5f;
+        a->floats = take (&g, 2, sizeof *a->floats);
+        a->floats[0] = 2.5f, a->n_floats = 2;
+        assert_true (wm_tensor_fold (&g.arena, n, NULL, 0, &out) == (k < 4));
+        if (k < 4) {
+            assert_int_equal (out.n, k < 2 ? 1 : 5 - k);
+            assert_int_equal (out.n_dim, k / 2);
+            assert_true (k < 2 || out.dim[0] == (int64_t) out.n);
+            assert_true (k % 2 ? out.f && *out.f == (k == 1 ? 1.5f : 2.5f)
+                               : out.i && *out.i == (k ? 4 : 7));
+        }
+        wm_arena_clear (&g.arena);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (behind_a_convolution),
         cmocka_unit_test (behind_a_dense_layer),
         cmocka_unit_test (constants_are_folded),
+        cmocka_unit_test (constants_are_read),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, make_folder, remove_folder);
