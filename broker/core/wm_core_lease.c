@@ -131,8 +131,7 @@ void wm_core_lease_new (wm_core_t *self, batch_t *batch, session_t *worker)
                         .other = batch->lease,
                         .prev = worker->lease_tail,
                         .sent_ms = self->now_ms,
-                        .hits_lent = worker->hits_lent += batch->n_hit,
-                        .attempt = batch->attempt };
+                        .hits_lent = worker->hits_lent += batch->n_hit };
     batch->lease = lease;
     *(worker->lease_tail ? &worker->lease_tail->next : &worker->lease_head) = lease;
     worker->lease_tail = lease;

@@ -208,7 +208,6 @@ struct lease_t {
     int64_t sent_ms;
     uint64_t number;    /* of its TASK in the session; 0: adopted */
     uint64_t hits_lent; /* its worker's, with this one */
-    uint16_t attempt;
     bool expired;
 };
 

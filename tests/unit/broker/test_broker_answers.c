@@ -157,6 +157,50 @@ static void test_bytes_of_needs (void **state)
     harness_end (t);
 }
 
+/* The batches of a worker that leaves go to the next one in the order that they had.  */
+static void test_order_of_what_comes_back (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), w = worker (t, 2, 3);
+    submit (t, p, claim (t, p), 0, 5);
+    while (answer_needs (t, p))
+        ;
+    assert_int_equal (count (t, w, WM_MSG_TASK), 3);
+    bye (t, w, WM_REASON_DONE);
+    const uint32_t v = worker (t, 3, 5);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal (must (t, v, WM_MSG_TASK)->msg.key.batch, i);
+    harness_end (t);
+}
+
+/* Of a worker that stands still the batch is blamed which it says it computes, not the first that
+   it was sent; it may still answer that one, and the others are taken back.  */
+static void test_blame_for_what_is_computed (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), w = worker (t, 2, 3);
+    wm_msg_t task[3];
+    submit (t, p, claim (t, p), 0, 3);
+    while (answer_needs (t, p))
+        ;
+    for (int i = 0; i < 3; i++)
+        task[i] = must (t, w, WM_MSG_TASK)->msg;
+    for (int i = 0; i < 64; i++) {
+        t->now_ms += 500;
+        heartbeat (t, w, task[1].key, 1);
+        heartbeat (t, p, (wm_key_t){ 0 }, 0);
+        wm_core_tick (t->core, t->now_ms);
+    }
+    assert_int_equal (must (t, w, WM_MSG_REVOKE)->msg.key.batch, 2);
+    assert_int_equal (must (t, w, WM_MSG_REVOKE)->msg.key.batch, 0);
+    assert_null (take (t, w, WM_MSG_REVOKE));
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal (wm_core_batch_find (t->core, &task[i].key)->n_lost, i == 1);
+    harness_end (t);
+}
+
 /* Who has sent all that it was asked for has no share: another producer gets the whole.  */
 static void test_share_of_one_that_is_done (void **state)
 {
@@ -392,6 +436,8 @@ int main (void)
         cmocka_unit_test (test_written_ends_a_claim),
         cmocka_unit_test (test_a_claim_is_its_owners),
         cmocka_unit_test (test_bytes_of_needs),
+        cmocka_unit_test (test_order_of_what_comes_back),
+        cmocka_unit_test (test_blame_for_what_is_computed),
         cmocka_unit_test (test_share_of_one_that_is_done),
         cmocka_unit_test (test_tasks_on_their_way),
         cmocka_unit_test (test_sent_again_over_a_slow_link),
