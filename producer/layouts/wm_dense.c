@@ -27,9 +27,7 @@ typedef struct {
     part_t *part; /* (n_event) */
     size_t part_max;
 
-    wm_h5_t *file; /* HDF5, or */
-    wm_column_t patches, event_id;
-    wm_index_t index;
+    wm_column_t patches, event_id; /* of HDF5, or */
     wm_rows_t rows;
 
     int fd; /* .npy */
@@ -37,19 +35,16 @@ typedef struct {
     wm_npy_t npy;
 } dense_t;
 
-static void dense_destroy (wm_reader_t *reader)
+static void dense_clear (wm_reader_t *reader)
 {
     dense_t *self = (dense_t *) reader;
     wm_h5_column_close (&self->patches);
     wm_h5_column_close (&self->event_id);
     wm_rows_clear (&self->rows);
-    wm_index_clear (&self->index);
-    wm_h5_close (&self->file);
     if (self->fd >= 0)
         close (self->fd);
     free (self->path);
     free (self->part);
-    free (self);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -78,8 +73,8 @@ static wm_fault_t npy_read (const dense_t *self, uint64_t first, uint32_t count,
 static wm_fault_t patches_read (dense_t *self, uint64_t first, uint32_t count, float *to,
                                 wm_error_t *error)
 {
-    return self->file ? wm_h5_read (&self->patches, first, count, WM_H5_F32, to, error)
-                      : npy_read (self, first, count, to, error);
+    return self->reader.file ? wm_h5_read (&self->patches, first, count, WM_H5_F32, to, error)
+                             : npy_read (self, first, count, to, error);
 }
 
 /* The spans that hold rows skip .. skip+count-1 of the event's rows, one after another.  */
@@ -119,7 +114,7 @@ static wm_fault_t dense_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t
         return fault;
     const wm_h5_range_t all = { 0, UINT32_MAX }, *span = &all;
     if (self->event_id.data) {
-        const int64_t *id = self->index.event[part->ordinal].id;
+        const int64_t *id = self->reader.index.event[part->ordinal].id;
         uint64_t n_span, n_row;
         event->run = id[0], event->subrun = id[1], event->event = id[2];
         span = wm_rows_of (&self->rows, part->ordinal, &n_span, &n_row);
@@ -151,7 +146,7 @@ static wm_fault_t dense_rows (wm_reader_t *reader, uint64_t first, uint32_t coun
 }
 
 static const wm_layout_t layout = {
-    .name = "dense patches", .event = dense_event, .rows = dense_rows, .destroy = dense_destroy
+    .name = "dense patches", .event = dense_event, .rows = dense_rows, .clear = dense_clear
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -192,15 +187,11 @@ static wm_fault_t shape_take (dense_t *self, const uint64_t *dim, uint32_t n_dim
     return WM_OK;
 }
 
-static dense_t *dense_new (wm_error_t *error)
+static dense_t *dense_new (wm_h5_t **file, wm_error_t *error)
 {
-    dense_t *self = calloc (1, sizeof *self);
-    if (!self) {
-        wm_fault (error, WM_EHOST, "out of memory");
-        return NULL;
-    }
-    self->reader.layout = &layout;
-    self->fd = -1;
+    dense_t *self = wm_layout_new (sizeof *self, &layout, NULL, file, NULL, error);
+    if (self)
+        self->fd = -1;
     return self;
 }
 
@@ -210,17 +201,20 @@ static wm_fault_t ids_open (dense_t *self, const char *dataset, wm_error_t *erro
     char name[128];
     const char *slash = strrchr (dataset, '/');
     snprintf (name, sizeof name, "%.*sevent_id", slash ? (int) (slash + 1 - dataset) : 0, dataset);
-    if (!wm_h5_has (self->file, name))
+    if (!wm_h5_has (self->reader.file, name))
         return part_add (self, 0, self->reader.n_row, error);
-    wm_fault_t fault = wm_h5_column (self->file, name, WM_H5_INTEGER, 3, &self->event_id, error);
+    wm_fault_t fault =
+        wm_h5_column (self->reader.file, name, WM_H5_INTEGER, 3, &self->event_id, error);
     if (!fault && self->event_id.n_row != self->reader.n_row)
         fault = wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, %s %llu",
-                          wm_h5_path (self->file), name, (unsigned long long) self->event_id.n_row,
-                          dataset, (unsigned long long) self->reader.n_row);
-    if (fault || (fault = wm_index_read (&self->index, &self->event_id, true, error)) ||
-        (fault = wm_rows_scan (&self->rows, &self->index, &self->event_id, NULL, false, error)))
+                          wm_h5_path (self->reader.file), name,
+                          (unsigned long long) self->event_id.n_row, dataset,
+                          (unsigned long long) self->reader.n_row);
+    if (fault || (fault = wm_index_read (&self->reader.index, &self->event_id, true, error)) ||
+        (fault =
+             wm_rows_scan (&self->rows, &self->reader.index, &self->event_id, NULL, false, error)))
         return fault;
-    for (uint32_t e = 0; e < self->index.n_event && !fault; e++) {
+    for (uint32_t e = 0; e < self->reader.index.n_event && !fault; e++) {
         uint64_t n_span, n_row;
         wm_rows_of (&self->rows, e, &n_span, &n_row);
         fault = part_add (self, e, n_row, error);
@@ -230,21 +224,17 @@ static wm_fault_t ids_open (dense_t *self, const char *dataset, wm_error_t *erro
 
 wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, wm_error_t *error)
 {
-    dense_t *self = dense_new (error);
-    if (!self) {
-        wm_h5_close (file);
+    dense_t *self = dense_new (file, error);
+    if (!self)
         return NULL;
-    }
-    self->file = *file;
-    *file = NULL;
+    wm_reader_t *reader = &self->reader;
     dataset += *dataset == '/'; /* names are from the root */
-    if (wm_h5_column (self->file, dataset, WM_H5_FLOAT, 0, &self->patches, error) ||
-        shape_take (self, self->patches.dim, self->patches.n_dim, wm_h5_path (self->file), error) ||
-        ids_open (self, dataset, error)) {
-        dense_destroy (&self->reader);
-        return NULL;
-    }
-    return &self->reader;
+    if (wm_h5_column (reader->file, dataset, WM_H5_FLOAT, 0, &self->patches, error) ||
+        shape_take (self, self->patches.dim, self->patches.n_dim, wm_h5_path (reader->file),
+                    error) ||
+        ids_open (self, dataset, error))
+        wm_reader_destroy (&reader);
+    return reader;
 }
 
 static wm_fault_t npy_open (dense_t *self, const char *path, wm_error_t *error)
@@ -275,10 +265,11 @@ static wm_fault_t npy_open (dense_t *self, const char *path, wm_error_t *error)
 
 wm_reader_t *wm_npy_open (const char *path, wm_error_t *error)
 {
-    dense_t *self = dense_new (error);
-    if (self && npy_open (self, path, error)) {
-        dense_destroy (&self->reader);
+    dense_t *self = dense_new (NULL, error);
+    if (!self)
         return NULL;
-    }
-    return self ? &self->reader : NULL;
+    wm_reader_t *reader = &self->reader;
+    if (npy_open (self, path, error))
+        wm_reader_destroy (&reader);
+    return reader;
 }

@@ -26,11 +26,7 @@
 
 typedef struct {
     wm_reader_t reader;
-    wm_h5_t *file;
-    wm_index_t index;   /* behind those of event_table: events that only hits name */
-    uint32_t n_present; /* in event_table */
     wm_segments_t segments;
-    wm_hits_t hits;
     wm_rows_t planes, rois, bad;
     wm_column_t event_id, n_tick, tick_us, trigger_offset, tau_us, lifetime, drift_cm_us;
     wm_column_t plane_event_id, plane_cryostat, plane_tpc, plane_plane, plane_n_wire,
@@ -47,24 +43,20 @@ typedef struct {
     uint32_t n_bad_wire;
 } exchange_t;
 
-static void exchange_destroy (wm_reader_t *reader)
+static void exchange_clear (wm_reader_t *reader)
 {
     exchange_t *self = (exchange_t *) reader;
     wm_waves_destroy (&self->samples);
     /* the columns lie side by side */
     for (wm_column_t *c = &self->event_id; c <= &self->bad_channel; c++)
         wm_h5_column_close (c);
-    wm_hits_clear (&self->hits);
     wm_rows_clear (&self->planes);
     wm_rows_clear (&self->rois);
     wm_rows_clear (&self->bad);
-    wm_index_clear (&self->index);
     wm_segments_clear (&self->segments);
-    wm_h5_close (&self->file);
     free (self->wire);
     free (self->cell);
     free (self->bad_wire);
-    free (self);
 }
 
 /* ---- one event ------------------------------------------------------------------------------- */
@@ -338,8 +330,7 @@ static wm_fault_t exchange_planes (wm_reader_t *reader, uint32_t ordinal, wm_eve
 {
     exchange_t *self = (exchange_t *) reader;
     const uint32_t e = wm_segments_event (&self->segments, ordinal, &event->segment);
-    const int64_t *id = self->index.event[e].id;
-    event->run = id[0], event->subrun = id[1], event->event = id[2];
+    wm_layout_begin (reader, e, event);
     if (self->segments.n_tick && self->segments.n_tick[e]) {
         uint64_t end;
         wm_segments_window (&self->segments, e, event->segment, &event->first_tick, &end);
@@ -347,7 +338,7 @@ static wm_fault_t exchange_planes (wm_reader_t *reader, uint32_t ordinal, wm_eve
         event->stream_ticks = self->segments.n_tick[e];
     }
     char where[480];
-    wm_layout_where (where, sizeof where, self->file, event);
+    wm_layout_where (where, sizeof where, self->reader.file, event);
     wm_fault_t fault = facts_read (self, e, event, where, error);
     return fault ? fault : planes_read (self, e, event, where, error);
 }
@@ -358,18 +349,15 @@ static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_even
     exchange_t *self = (exchange_t *) reader;
     char where[480];
     const uint32_t e = wm_segments_event (&self->segments, ordinal, &event->segment);
-    event->is_missing = e >= self->n_present;
-    if (event->is_missing) {
-        const int64_t *id = self->index.event[e].id;
-        event->run = id[0], event->subrun = id[1], event->event = id[2];
-        return wm_hits_read (&self->hits, ordinal, event, error);
-    }
+    if (wm_layout_begin (reader, e, event))
+        return wm_hits_read (&reader->hits, ordinal, event, error);
     wm_fault_t fault = exchange_planes (reader, ordinal, event, error);
-    wm_layout_where (where, sizeof where, self->file, event);
+    wm_layout_where (where, sizeof where, self->reader.file, event);
     if (fault || (fault = bad_read (self, e, event, error)) ||
         (fault = event->stream_ticks ? segment_read (self, ordinal, event, where, error)
                                      : rois_read (self, ordinal, event, where, error)) ||
-        (self->hits.event_id->data && (fault = wm_hits_read (&self->hits, ordinal, event, error))))
+        (self->reader.hits.event_id->data &&
+         (fault = wm_hits_read (&self->reader.hits, ordinal, event, error))))
         return fault;
     free (self->cell); /* many files are open */
     self->cell = NULL, self->cell_max = 0;
@@ -382,24 +370,12 @@ static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_even
     return WM_OK;
 }
 
-static wm_fault_t exchange_rows (wm_reader_t *reader, uint64_t first, uint32_t count,
-                                 const wm_reader_rows_t *rows, wm_error_t *error)
-{
-    return wm_hits_rows (&((exchange_t *) reader)->hits, first, count, rows, error);
-}
-
-static wm_source_t exchange_source (wm_reader_t *reader)
-{
-    exchange_t *self = (exchange_t *) reader;
-    return (wm_source_t){ self->file, &self->index, &self->hits };
-}
-
 /* Names what float32 makes of the times of a stream.  */
 static const char *exchange_unmatched (wm_reader_t *reader)
 {
     const exchange_t *self = (const exchange_t *) reader;
     hid_t id;
-    if (!wm_segments_any (&self->segments) || wm_h5_dataset (&self->hits.time, &id, NULL))
+    if (!wm_segments_any (&self->segments) || wm_h5_dataset (&self->reader.hits.time, &id, NULL))
         return "";
     hid_t type = H5Dget_type (id);
     const bool is_short = H5Tget_class (type) == H5T_FLOAT && H5Tget_size (type) < sizeof (double);
@@ -411,11 +387,10 @@ static const char *exchange_unmatched (wm_reader_t *reader)
 
 static const wm_layout_t layout = { .name = "wiremill exchange",
                                     .event = exchange_event,
-                                    .rows = exchange_rows,
-                                    .destroy = exchange_destroy,
+                                    .clear = exchange_clear,
                                     .unmatched = exchange_unmatched,
                                     .planes = exchange_planes,
-                                    .source = exchange_source };
+                                    .has_hits = true };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -433,15 +408,15 @@ static wm_fault_t table_open (exchange_t *self, const wanted_t *wanted, uint32_t
 {
     for (uint32_t i = 0; i < count; i++) {
         wm_column_t *column = wanted[i].column;
-        if (wanted[i].optional && !wm_h5_has (self->file, wanted[i].name))
+        if (wanted[i].optional && !wm_h5_has (self->reader.file, wanted[i].name))
             continue;
-        wm_fault_t fault = wm_h5_column (self->file, wanted[i].name, wanted[i].class,
+        wm_fault_t fault = wm_h5_column (self->reader.file, wanted[i].name, wanted[i].class,
                                          wanted[i].width, column, error);
         if (fault)
             return fault;
         if (column->n_row != wanted[0].column->n_row)
             return wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, %s %llu",
-                             wm_h5_path (self->file), column->name,
+                             wm_h5_path (self->reader.file), column->name,
                              (unsigned long long) column->n_row, wanted[0].name,
                              (unsigned long long) wanted[0].column->n_row);
     }
@@ -459,8 +434,8 @@ static wm_fault_t map_read (exchange_t *self, wm_error_t *error)
     wm_fault_t fault = table_open (self, wanted, 5, error);
     uint64_t n = column[0].n_row;
     if (!fault && n > 1u << 26)
-        fault = wm_fault (error, WM_EBATCH, "%s: wire_table has %llu rows", wm_h5_path (self->file),
-                          (unsigned long long) n);
+        fault = wm_fault (error, WM_EBATCH, "%s: wire_table has %llu rows",
+                          wm_h5_path (self->reader.file), (unsigned long long) n);
     int32_t *cell = fault ? NULL : malloc (4ul * n + 1);
     self->wire = fault ? NULL : calloc (n + 1, sizeof *self->wire);
     if (!fault && (!cell || !self->wire))
@@ -473,7 +448,7 @@ static wm_fault_t map_read (exchange_t *self, wm_error_t *error)
     for (uint32_t i = 0; i < n && !fault; i++)
         self->wire[i].row = i;
     if (!fault)
-        fault = wm_wires_check (self->wire, n, wm_h5_path (self->file), "wire_table: rows",
+        fault = wm_wires_check (self->wire, n, wm_h5_path (self->reader.file), "wire_table: rows",
                                 "it is unclear which samples are the wire's; write one row for "
                                 "each wire (a channel may have several wires, a wire one channel)",
                                 error);
@@ -526,12 +501,12 @@ static wm_fault_t tables_open (exchange_t *self, wm_error_t *error)
     self->samples = wm_waves_new (&self->roi_value, error);
     if (!self->samples)
         return WM_EHOST;
-    return wm_h5_has (self->file, "bad_channel") ? table_open (self, bad, 2, error) : WM_OK;
+    return wm_h5_has (self->reader.file, "bad_channel") ? table_open (self, bad, 2, error) : WM_OK;
 }
 
 static wm_fault_t tables_scan (exchange_t *self, wm_error_t *error)
 {
-    wm_index_t *index = &self->index;
+    wm_index_t *index = &self->reader.index;
     wm_fault_t fault;
     const wm_segments_t *segments = &self->segments;
     if ((fault = wm_index_read (index, &self->event_id, false, error)) ||
@@ -544,9 +519,9 @@ static wm_fault_t tables_scan (exchange_t *self, wm_error_t *error)
     if (self->rois.n_value != self->roi_value.n_row)
         return wm_fault (error, WM_EBATCH,
                          "%s: roi_value/adc has %llu samples, roi_table/n adds up to %llu",
-                         wm_h5_path (self->file), (unsigned long long) self->roi_value.n_row,
+                         wm_h5_path (self->reader.file), (unsigned long long) self->roi_value.n_row,
                          (unsigned long long) self->rois.n_value);
-    self->n_present = index->n_event;
+    self->reader.n_present = index->n_event;
     return self->bad_event_id.data
                ? wm_rows_scan (&self->bad, index, &self->bad_event_id, NULL, false, error)
                : WM_OK;
@@ -560,7 +535,7 @@ static wm_fault_t points_check (const exchange_t *self, wm_error_t *error)
                ? wm_fault (error, WM_EBATCH,
                            "%.300s: an event has more than %u ticks: points: %s is not for "
                            "streams, whose hits are scored",
-                           wm_h5_path (self->file), WM_EVENT_TICKS_MAX,
+                           wm_h5_path (self->reader.file), WM_EVENT_TICKS_MAX,
                            self->reader.spec->points == WM_POINTS_WINDOWS ? "windows"
                                                                           : "spacepoints")
                : WM_OK;
@@ -574,25 +549,20 @@ wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t
                                            .wire = "wire",
                                            .time = "time",
                                            .id = "key" };
-    exchange_t *self = calloc (1, sizeof *self);
-    if (!self) {
-        wm_fault (error, WM_EHOST, "out of memory");
-        wm_h5_close (file);
+    exchange_t *self = wm_layout_new (sizeof *self, &layout, spec, file, NULL, error);
+    if (!self)
         return NULL;
-    }
-    self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
-    self->file = *file;
-    *file = NULL;
     const bool windows = spec->points == WM_POINTS_WINDOWS;
-    if (tables_open (self, error) ||
-        (!windows && wm_hits_columns (&self->hits, self->file, &names, error)) ||
-        tables_scan (self, error) || points_check (self, error) ||
-        (!windows && wm_hits_scan_segments (&self->hits, &self->index, &self->segments, error))) {
-        exchange_destroy (&self->reader);
-        return NULL;
-    }
-    self->reader.n_missing = self->index.n_event - self->n_present;
-    self->reader.n_event = wm_segments_count (&self->segments) + self->reader.n_missing;
-    self->reader.n_row = self->hits.event_id->n_row;
-    return &self->reader;
+    wm_reader_t *reader = &self->reader;
+    wm_fault_t fault = tables_open (self, error);
+    if (!fault && !windows)
+        fault = wm_hits_columns (&reader->hits, reader->file, &names, error);
+    if (!fault && !(fault = tables_scan (self, error)))
+        fault = points_check (self, error);
+    if (!fault && !windows)
+        fault = wm_hits_scan_segments (&reader->hits, &reader->index, &self->segments, error);
+    reader = wm_layout_done (reader, fault);
+    if (reader)
+        reader->n_event = wm_segments_count (&self->segments) + reader->n_missing;
+    return reader;
 }

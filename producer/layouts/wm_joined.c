@@ -29,10 +29,6 @@
 
 typedef struct {
     wm_reader_t reader;
-    wm_h5_t *file;
-    wm_hits_t hits;
-    wm_index_t index;   /* events that have hits and a frame; behind them those without a frame */
-    uint32_t n_present; /* that have a frame */
     wm_frames_t *frames;
     wm_channels_t *map;
     bool in_us;
@@ -46,16 +42,12 @@ typedef struct {
     char text[1280];
 } joined_t;
 
-static void joined_destroy (wm_reader_t *reader)
+static void joined_clear (wm_reader_t *reader)
 {
     joined_t *self = (joined_t *) reader;
-    wm_hits_clear (&self->hits);
-    wm_index_clear (&self->index);
     wm_frames_close (&self->frames);
     wm_channels_drop (&self->map);
-    wm_h5_close (&self->file);
     free (self->off_map);
-    free (self);
 }
 
 /* ---- one event ------------------------------------------------------------------------------- */
@@ -87,7 +79,7 @@ static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, con
     return wm_fault (error, WM_EBATCH,
                      "%.300s: its hits miss the signal: %s is read in %s, and in %s there is %s "
                      "charge; if that is its unit, give --hit-time %s",
-                     where, self->hits.time.name, self->in_us ? "us" : "ticks",
+                     where, self->reader.hits.time.name, self->in_us ? "us" : "ticks",
                      self->in_us ? "ticks" : "us", here > 0 ? "several times the" : "some",
                      self->in_us ? "ticks" : "us");
 }
@@ -118,21 +110,19 @@ static wm_fault_t joined_event (wm_reader_t *reader, uint32_t ordinal, wm_event_
                                 wm_error_t *error)
 {
     joined_t *self = (joined_t *) reader;
-    const int64_t *id = self->index.event[ordinal].id;
+    const int64_t *id = self->reader.index.event[ordinal].id;
     const int32_t *channel;
     uint32_t n_channel;
     char where[480];
-    event->run = id[0], event->subrun = id[1], event->event = id[2];
     event->trigger_offset = event->tau_us = NAN;
-    event->is_missing = ordinal >= self->n_present;
-    if (event->is_missing)
-        return wm_hits_read (&self->hits, ordinal, event, error);
+    if (wm_layout_begin (reader, ordinal, event))
+        return wm_hits_read (&self->reader.hits, ordinal, event, error);
     snprintf (where, sizeof where, "%.300s: event %lld:%lld:%lld", wm_frames_path (self->frames),
               (long long) id[0], (long long) id[1], (long long) id[2]);
     wm_fault_t fault = wm_frames_read (self->frames, id[2], self->map, self->reader.spec->n_wire,
                                        event, where, &channel, &n_channel, error);
     if (!fault)
-        fault = wm_hits_read (&self->hits, ordinal, event, error);
+        fault = wm_hits_read (&self->reader.hits, ordinal, event, error);
     if (fault)
         return fault;
     self->tick_us = event->tick_us;
@@ -140,14 +130,8 @@ static wm_fault_t joined_event (wm_reader_t *reader, uint32_t ordinal, wm_event_
         self->tick_us = self->reader.spec->tick_us;
     hits_fit (self, ordinal, event, channel, n_channel);
     wm_channels_lack_note (&self->lack, self->map, id[2], channel, n_channel);
-    wm_layout_where (where, sizeof where, self->file, event);
+    wm_layout_where (where, sizeof where, self->reader.file, event);
     return unit_check (self, event, where, error);
-}
-
-static wm_fault_t joined_rows (wm_reader_t *reader, uint64_t first, uint32_t count,
-                               const wm_reader_rows_t *rows, wm_error_t *error)
-{
-    return wm_hits_rows (&((joined_t *) reader)->hits, first, count, rows, error);
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
@@ -162,7 +146,7 @@ static const char *joined_text (wm_reader_t *reader)
         snprintf (offset, sizeof offset, ", %+.9g ticks", self->offset);
     if (*self->pedestal)
         snprintf (pedestal, sizeof pedestal, ", pedestal %s", self->pedestal);
-    snprintf (self->text, sizeof self->text, "%.80s read in %s%s%s%s", self->hits.time.name,
+    snprintf (self->text, sizeof self->text, "%.80s read in %s%s%s%s", self->reader.hits.time.name,
               self->in_us ? "us" : "ticks", tick, offset, pedestal);
     return self->text;
 }
@@ -184,20 +168,20 @@ static const char *unmatched_text (wm_reader_t *reader)
     joined_t *self = (joined_t *) reader;
     uint64_t n_hit = 0, n_event = 0, n_lost = 0, n_span, n_row;
     uint32_t first = 0;
-    for (uint32_t i = self->n_present; i--;)
+    for (uint32_t i = self->reader.n_present; i--;)
         if (self->off_map[i]) {
             n_hit += self->off_map[i];
             n_event++;
             first = i;
         }
     self->text[0] = 0;
-    const uint32_t n_frameless = self->index.n_event - self->n_present;
-    for (uint32_t i = self->n_present; i < self->index.n_event; i++) {
-        wm_rows_of (&self->hits.rows, i, &n_span, &n_row);
+    const uint32_t n_frameless = self->reader.index.n_event - self->reader.n_present;
+    for (uint32_t i = self->reader.n_present; i < self->reader.index.n_event; i++) {
+        wm_rows_of (&self->reader.hits.rows, i, &n_span, &n_row);
         n_lost += n_row;
     }
     if (n_frameless) {
-        const int64_t *id = self->index.event[self->n_present].id;
+        const int64_t *id = self->reader.index.event[self->reader.n_present].id;
         add (self, "%llu hit%s of %u event%s without planes in %.200s (first %lld:%lld:%lld): held",
              (unsigned long long) n_lost, n_lost == 1 ? "" : "s", n_frameless,
              n_frameless == 1 ? "" : "s", wm_frames_path (self->frames), (long long) id[0],
@@ -207,9 +191,9 @@ static const char *unmatched_text (wm_reader_t *reader)
         add (self,
              "%llu hit%s in %llu event%s (first %lld:%lld:%lld) on wires that %.200s lacks: held",
              (unsigned long long) n_hit, n_hit == 1 ? "" : "s", (unsigned long long) n_event,
-             n_event == 1 ? "" : "s", (long long) self->index.event[first].id[0],
-             (long long) self->index.event[first].id[1], (long long) self->index.event[first].id[2],
-             self->map->path);
+             n_event == 1 ? "" : "s", (long long) self->reader.index.event[first].id[0],
+             (long long) self->reader.index.event[first].id[1],
+             (long long) self->reader.index.event[first].id[2], self->map->path);
     char lack[480];
     wm_channels_lack_text (&self->lack, self->map, lack, sizeof lack);
     if (*lack)
@@ -220,19 +204,12 @@ static const char *unmatched_text (wm_reader_t *reader)
     return self->text;
 }
 
-static wm_source_t joined_source (wm_reader_t *reader)
-{
-    joined_t *self = (joined_t *) reader;
-    return (wm_source_t){ self->file, &self->index, &self->hits };
-}
-
 static const wm_layout_t layout = { .name = "joined",
                                     .event = joined_event,
-                                    .rows = joined_rows,
-                                    .destroy = joined_destroy,
+                                    .clear = joined_clear,
                                     .unmatched = unmatched_text,
                                     .joined = joined_text,
-                                    .source = joined_source };
+                                    .has_hits = true };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -272,31 +249,32 @@ static const wm_hits_names_t csv = { .cryostat = "cryostat",
 static wm_fault_t hits_open (joined_t *self, const char *hit_time, wm_error_t *error)
 {
     char text[96];
-    if (wm_h5_text (self->file, "layout", text, sizeof text) &&
+    if (wm_h5_text (self->reader.file, "layout", text, sizeof text) &&
         !strcmp (text, "wiremill-exchange-1"))
         return wm_fault (
             error, WM_EBATCH,
             "%.300s: a file of the exchange layout, which has planes of its own: leave "
             "--planes and --channels out",
-            wm_h5_path (self->file));
-    const bool has_numl = wm_h5_has (self->file, "hit_table"),
-               has_larrecodnn = wm_h5_has (self->file, "chargehits");
-    if (!has_numl && !has_larrecodnn && wm_h5_has (self->file, "csv/time")) {
+            wm_h5_path (self->reader.file));
+    const bool has_numl = wm_h5_has (self->reader.file, "hit_table"),
+               has_larrecodnn = wm_h5_has (self->reader.file, "chargehits");
+    if (!has_numl && !has_larrecodnn && wm_h5_has (self->reader.file, "csv/time")) {
         wm_hits_names_t names = csv;
-        if (!wm_h5_has (self->file, "csv/cryostat"))
+        if (!wm_h5_has (self->reader.file, "csv/cryostat"))
             names.cryostat = NULL;
         self->in_us = !strcmp (hit_time, "us");
-        return wm_hits_columns (&self->hits, self->file, &names, error);
+        return wm_hits_columns (&self->reader.hits, self->reader.file, &names, error);
     }
     if (has_numl == has_larrecodnn)
         return wm_fault (error, WM_EBATCH, "%.300s: %s hit_table (numl) %s chargehits (larrecodnn)",
-                         wm_h5_path (self->file), has_numl ? "both" : "neither",
+                         wm_h5_path (self->reader.file), has_numl ? "both" : "neither",
                          has_numl ? "and" : "nor");
-    const wm_hits_names_t *names = has_larrecodnn                                   ? &larrecodnn
-                                   : wm_h5_has (self->file, "hit_table/local_time") ? &opensamples
-                                                                                    : &numl;
+    const wm_hits_names_t *names = has_larrecodnn ? &larrecodnn
+                                   : wm_h5_has (self->reader.file, "hit_table/local_time")
+                                       ? &opensamples
+                                       : &numl;
     self->in_us = *hit_time ? !strcmp (hit_time, "us") : has_larrecodnn;
-    return wm_hits_columns (&self->hits, self->file, names, error);
+    return wm_hits_columns (&self->reader.hits, self->reader.file, names, error);
 }
 
 static int event_compare (const void *a_v, const void *b_v)
@@ -324,19 +302,19 @@ static wm_fault_t numbers_check (const joined_t *self, const wm_index_t *all, wm
                 error, WM_EBATCH,
                 "%.300s: events %lld:%lld:%lld and %lld:%lld:%lld have one number, and frames have "
                 "nothing else: give the hits of each run and subrun with the frames of their own",
-                wm_h5_path (self->file), (long long) event[i - 1].id[0],
+                wm_h5_path (self->reader.file), (long long) event[i - 1].id[0],
                 (long long) event[i - 1].id[1], (long long) event[i - 1].id[2],
                 (long long) event[i].id[0], (long long) event[i].id[1], (long long) event[i].id[2]);
     free (event);
     return fault;
 }
 
-/* Lists the events that have a frame, then those that have none, and counts frames without hits.
- */
+/* Lists the events that have hits and a frame, then those that have none, and counts frames without
+   hits.  */
 static wm_fault_t events_join (joined_t *self, wm_error_t *error)
 {
     wm_index_t all = { 0 };
-    wm_fault_t fault = wm_index_read (&all, self->hits.event_id, true, error);
+    wm_fault_t fault = wm_index_read (&all, self->reader.hits.event_id, true, error);
     if (!fault)
         fault = numbers_check (self, &all, error);
     const uint32_t n_frame = wm_frames_count (self->frames);
@@ -348,11 +326,11 @@ static wm_fault_t events_join (joined_t *self, wm_error_t *error)
         if (frame == UINT32_MAX)
             continue;
         has_hits[frame] = true;
-        fault = wm_index_add (&self->index, &all.event[i], error);
+        fault = wm_index_add (&self->reader.index, &all.event[i], error);
     }
-    self->n_present = self->index.n_event;
+    self->reader.n_present = self->reader.index.n_event;
     for (uint32_t i = 0; i < all.n_event && !fault; i++)
-        fault = wm_index_add (&self->index, &all.event[i], error);
+        fault = wm_index_add (&self->reader.index, &all.event[i], error);
     for (uint32_t i = n_frame; i-- && !fault;)
         if (!has_hits[i]) {
             self->n_hitless++;
@@ -366,15 +344,9 @@ static wm_fault_t events_join (joined_t *self, wm_error_t *error)
 wm_reader_t *wm_joined_open (wm_h5_t **hits, const wm_reader_pair_t *pair, const wm_spec_t *spec,
                              wm_error_t *error)
 {
-    joined_t *self = calloc (1, sizeof *self);
-    if (!self) {
-        wm_fault (error, WM_EHOST, "out of memory");
-        wm_h5_close (hits);
+    joined_t *self = wm_layout_new (sizeof *self, &layout, spec, hits, NULL, error);
+    if (!self)
         return NULL;
-    }
-    self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
-    self->file = *hits;
-    *hits = NULL;
     if (pair->hit_offset)
         self->offset = strtod (pair->hit_offset, NULL);
     if (pair->pedestal)
@@ -389,16 +361,9 @@ wm_reader_t *wm_joined_open (wm_h5_t **hits, const wm_reader_pair_t *pair, const
         fault = events_join (self, error);
     }
     if (!fault)
-        fault = wm_hits_scan (&self->hits, &self->index, error);
-    self->off_map = fault ? NULL : calloc (self->n_present + 1ul, sizeof *self->off_map);
-    if (fault || !self->off_map) {
-        if (!fault)
-            wm_fault (error, WM_EHOST, "out of memory");
-        joined_destroy (&self->reader);
-        return NULL;
-    }
-    self->reader.n_event = self->index.n_event;
-    self->reader.n_missing = self->index.n_event - self->n_present;
-    self->reader.n_row = self->hits.event_id->n_row;
-    return &self->reader;
+        fault = wm_hits_scan (&self->reader.hits, &self->reader.index, error);
+    self->off_map = fault ? NULL : calloc (self->reader.n_present + 1ul, sizeof *self->off_map);
+    if (!fault && !self->off_map)
+        fault = wm_fault (error, WM_EHOST, "out of memory");
+    return wm_layout_done (&self->reader, fault);
 }

@@ -18,10 +18,6 @@
 
 typedef struct {
     wm_reader_t reader;
-    wm_h5_t *file;
-    wm_index_t index;   /* behind those of event_table: events that only hits name */
-    uint32_t n_present; /* in event_table */
-    wm_hits_t hits;
     wm_rows_t wires;
     wm_column_t event_id, wire_event_id, plane, wire, tpc, adc;
     int32_t *cell; /* plane, wire and tpc of an event's wires, then their plane's index */
@@ -32,7 +28,7 @@ typedef struct {
     char note[400]; /* why an index of the file is not used */
 } opensamples_t;
 
-static void opensamples_destroy (wm_reader_t *reader)
+static void opensamples_clear (wm_reader_t *reader)
 {
     opensamples_t *self = (opensamples_t *) reader;
     wm_waves_destroy (&self->waves);
@@ -40,13 +36,9 @@ static void opensamples_destroy (wm_reader_t *reader)
                             &self->wire,     &self->tpc,           &self->adc };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         wm_h5_column_close (list[i]);
-    wm_hits_clear (&self->hits);
     wm_rows_clear (&self->wires);
-    wm_index_clear (&self->index);
-    wm_h5_close (&self->file);
     free (self->cell);
     free (self->row);
-    free (self);
 }
 
 /* The planes that an event's wires tell of.  */
@@ -123,17 +115,16 @@ static wm_fault_t opensamples_planes (wm_reader_t *reader, uint32_t ordinal, wm_
                                       wm_error_t *error)
 {
     opensamples_t *self = (opensamples_t *) reader;
-    const int64_t *id = self->index.event[ordinal].id;
-    event->run = id[0], event->subrun = id[1], event->event = id[2];
+    wm_layout_begin (reader, ordinal, event);
     event->n_tick = self->adc.width;
     event->tick_us = event->trigger_offset = event->tau_us = NAN;
     char where[480];
-    wm_layout_where (where, sizeof where, self->file, event);
+    wm_layout_where (where, sizeof where, self->reader.file, event);
     uint64_t n_span, n_wire;
     const wm_h5_range_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
     wm_fault_t fault;
-    if ((fault =
-             wm_rows_check (&self->wires, &self->index, &self->wire_event_id, ordinal, error)) ||
+    if ((fault = wm_rows_check (&self->wires, &self->reader.index, &self->wire_event_id, ordinal,
+                                error)) ||
         (fault = wm_event_reserve (&self->cell, &self->cell_max, 3 * n_wire + 1, 4, error)) ||
         (fault = wm_h5_read_spans (&self->plane, span, n_span, WM_H5_I32, self->cell, error)) ||
         (fault =
@@ -148,32 +139,22 @@ static wm_fault_t opensamples_event (wm_reader_t *reader, uint32_t ordinal, wm_e
                                      wm_error_t *error)
 {
     opensamples_t *self = (opensamples_t *) reader;
-    const bool has_hits = self->hits.event_id->data;
-    event->is_missing = ordinal >= self->n_present;
-    if (event->is_missing) {
-        const int64_t *id = self->index.event[ordinal].id;
-        event->run = id[0], event->subrun = id[1], event->event = id[2];
-        return wm_hits_read (&self->hits, ordinal, event, error);
-    }
+    const bool has_hits = self->reader.hits.event_id->data;
+    if (wm_layout_begin (reader, ordinal, event))
+        return wm_hits_read (&reader->hits, ordinal, event, error);
     uint64_t n_span, n_wire;
     const wm_h5_range_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
     char where[480];
     wm_fault_t fault = opensamples_planes (reader, ordinal, event, error);
-    wm_layout_where (where, sizeof where, self->file, event);
+    wm_layout_where (where, sizeof where, self->reader.file, event);
     if (fault ||
-        (has_hits && (fault = wm_rows_check (&self->hits.rows, &self->index, self->hits.event_id,
-                                             ordinal, error))) ||
+        (has_hits && (fault = wm_rows_check (&self->reader.hits.rows, &self->reader.index,
+                                             self->reader.hits.event_id, ordinal, error))) ||
         (fault = wires_check (self, span, n_span, n_wire, where, error)) ||
         (fault = waves_read (self, event, span, n_span, n_wire, error)) ||
         (fault = wm_event_arrange (event, where, error)))
         return fault;
-    return has_hits ? wm_hits_read (&self->hits, ordinal, event, error) : WM_OK;
-}
-
-static wm_fault_t opensamples_rows (wm_reader_t *reader, uint64_t first, uint32_t count,
-                                    const wm_reader_rows_t *rows, wm_error_t *error)
-{
-    return wm_hits_rows (&((opensamples_t *) reader)->hits, first, count, rows, error);
+    return has_hits ? wm_hits_read (&self->reader.hits, ordinal, event, error) : WM_OK;
 }
 
 static const char *opensamples_note (wm_reader_t *reader)
@@ -181,19 +162,12 @@ static const char *opensamples_note (wm_reader_t *reader)
     return ((opensamples_t *) reader)->note;
 }
 
-static wm_source_t opensamples_source (wm_reader_t *reader)
-{
-    opensamples_t *self = (opensamples_t *) reader;
-    return (wm_source_t){ self->file, &self->index, &self->hits };
-}
-
 static const wm_layout_t layout = { .name = "OpenSamples",
                                     .event = opensamples_event,
-                                    .rows = opensamples_rows,
-                                    .destroy = opensamples_destroy,
+                                    .clear = opensamples_clear,
                                     .unmatched = opensamples_note,
                                     .planes = opensamples_planes,
-                                    .source = opensamples_source };
+                                    .has_hits = true };
 
 static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
 {
@@ -210,24 +184,24 @@ static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
                  { "wire_table/adc", WM_H5_FLOAT, 0, &self->adc } };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         wm_column_t *column = list[i].column;
-        wm_fault_t fault =
-            wm_h5_column (self->file, list[i].name, list[i].class, list[i].width, column, error);
+        wm_fault_t fault = wm_h5_column (self->reader.file, list[i].name, list[i].class,
+                                         list[i].width, column, error);
         if (fault)
             return fault;
         if (i > 1 && column->n_row != self->wire_event_id.n_row)
             return wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, wire_table/event_id %llu",
-                             wm_h5_path (self->file), column->name,
+                             wm_h5_path (self->reader.file), column->name,
                              (unsigned long long) column->n_row,
                              (unsigned long long) self->wire_event_id.n_row);
     }
     if (self->adc.n_dim != 2)
         return wm_fault (error, WM_EBATCH, "%s: wire_table/adc is not of shape (wires, ticks)",
-                         wm_h5_path (self->file));
+                         wm_h5_path (self->reader.file));
     if (self->adc.width > WM_EVENT_TICKS_MAX)
         return wm_fault (error, WM_EBATCH,
                          "%s: wire_table/adc has %u ticks, more than %u: longer readouts are read "
                          "in the exchange layout only (`wiremill help formats`)",
-                         wm_h5_path (self->file), self->adc.width, WM_EVENT_TICKS_MAX);
+                         wm_h5_path (self->reader.file), self->adc.width, WM_EVENT_TICKS_MAX);
     self->waves = wm_waves_new (&self->adc, error);
     return self->waves ? WM_OK : WM_EHOST;
 }
@@ -240,15 +214,15 @@ static wm_fault_t runs_take (opensamples_t *self, const char *table, const wm_co
     wm_column_t runs;
     wm_error_t why;
     snprintf (name, sizeof name, "%s/event_id.seq_cnt", table);
-    if (!wm_h5_has (self->file, name))
+    if (!wm_h5_has (self->reader.file, name))
         return WM_OK;
-    wm_fault_t fault = wm_h5_column (self->file, name, WM_H5_INTEGER, 2, &runs, &why);
+    wm_fault_t fault = wm_h5_column (self->reader.file, name, WM_H5_INTEGER, 2, &runs, &why);
     if (fault == WM_EBATCH)
         fault = WM_OK, snprintf (wrong, sizeof wrong, "it is not of integers (events, 2)");
     else if (fault)
         *error = why;
     else
-        fault = wm_rows_runs (rows, &self->index, event_id, &runs, wrong, error);
+        fault = wm_rows_runs (rows, &self->reader.index, event_id, &runs, wrong, error);
     wm_h5_column_close (&runs);
     if (!fault && *wrong) {
         const size_t at = strlen (self->note);
@@ -262,17 +236,18 @@ static wm_fault_t rows_find (opensamples_t *self, const wm_hits_names_t *names, 
 {
     const bool has_hits = self->reader.spec->points != WM_POINTS_WINDOWS;
     wm_fault_t fault;
-    if ((fault = wm_index_read (&self->index, &self->event_id, false, error)) ||
-        (has_hits && (fault = wm_hits_columns (&self->hits, self->file, names, error))) ||
-        (fault = runs_take (self, "wire_table", &self->wire_event_id, &self->wires, error)) ||
+    if ((fault = wm_index_read (&self->reader.index, &self->event_id, false, error)) ||
         (has_hits &&
-         (fault = runs_take (self, "hit_table", self->hits.event_id, &self->hits.rows, error))))
+         (fault = wm_hits_columns (&self->reader.hits, self->reader.file, names, error))) ||
+        (fault = runs_take (self, "wire_table", &self->wire_event_id, &self->wires, error)) ||
+        (has_hits && (fault = runs_take (self, "hit_table", self->reader.hits.event_id,
+                                         &self->reader.hits.rows, error))))
         return fault;
-    if (!self->wires.by_runs && (fault = wm_rows_scan (&self->wires, &self->index,
+    if (!self->wires.by_runs && (fault = wm_rows_scan (&self->wires, &self->reader.index,
                                                        &self->wire_event_id, NULL, false, error)))
         return fault;
-    self->n_present = self->index.n_event;
-    return has_hits ? wm_hits_scan (&self->hits, &self->index, error) : WM_OK;
+    self->reader.n_present = self->reader.index.n_event;
+    return has_hits ? wm_hits_scan (&self->reader.hits, &self->reader.index, error) : WM_OK;
 }
 
 wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error)
@@ -282,21 +257,9 @@ wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_erro
                                            .wire = "local_wire",
                                            .time = "local_time",
                                            .id = "hit_id" };
-    opensamples_t *self = calloc (1, sizeof *self);
-    if (!self) {
-        wm_fault (error, WM_EHOST, "out of memory");
-        wm_h5_close (file);
+    opensamples_t *self = wm_layout_new (sizeof *self, &layout, spec, file, NULL, error);
+    if (!self)
         return NULL;
-    }
-    self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
-    self->file = *file;
-    *file = NULL;
-    if (columns_open (self, error) || rows_find (self, &names, error)) {
-        opensamples_destroy (&self->reader);
-        return NULL;
-    }
-    self->reader.n_event = self->index.n_event;
-    self->reader.n_missing = self->index.n_event - self->n_present;
-    self->reader.n_row = self->hits.event_id->n_row;
-    return &self->reader;
+    const wm_fault_t fault = columns_open (self, error);
+    return wm_layout_done (&self->reader, fault ? fault : rows_find (self, &names, error));
 }

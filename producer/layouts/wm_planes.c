@@ -25,7 +25,7 @@ typedef struct {
     char joined[48], text[900]; /* for people */
 } planes_t;
 
-static void planes_destroy (wm_reader_t *reader)
+static void planes_clear (wm_reader_t *reader)
 {
     planes_t *self = (planes_t *) reader;
     for (uint32_t k = 0; k < WM_SPEC_CHANNELS_MAX; k++)
@@ -33,7 +33,6 @@ static void planes_destroy (wm_reader_t *reader)
     wm_channels_drop (&self->map);
     wm_event_clear (&self->part);
     free (self->number);
-    free (self);
 }
 
 /* Without tags a frame is one channel, whatever its tags are.  */
@@ -178,7 +177,7 @@ static const char *joined_text (wm_reader_t *reader)
 static const wm_layout_t layout = { .name = "Wire-Cell frames",
                                     .event = planes_event,
                                     .rows = planes_rows,
-                                    .destroy = planes_destroy,
+                                    .clear = planes_clear,
                                     .unmatched = unmatched_text,
                                     .joined = joined_text,
                                     .planes = planes_planes };
@@ -221,12 +220,9 @@ static bool frames_list (planes_t *self, const char *name, wm_error_t *error)
 wm_reader_t *wm_planes_open (const char *name, const char *channels, const char *pedestal,
                              const wm_spec_t *spec, wm_error_t *error)
 {
-    planes_t *self = calloc (1, sizeof *self);
-    if (!self) {
-        wm_fault (error, WM_EHOST, "out of memory");
+    planes_t *self = wm_layout_new (sizeof *self, &layout, spec, NULL, NULL, error);
+    if (!self)
         return NULL;
-    }
-    self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
     if (*pedestal)
         snprintf (self->joined, sizeof self->joined, "pedestal %s", pedestal);
     bool fine = (self->map = wm_channels_get (channels, error)) != NULL;
@@ -241,9 +237,8 @@ wm_reader_t *wm_planes_open (const char *name, const char *channels, const char 
         if (fine)
             wm_frames_pedestal (self->frames[k], pedestal);
     }
-    if (!fine || !frames_list (self, name, error)) {
-        planes_destroy (&self->reader);
-        return NULL;
-    }
-    return &self->reader;
+    wm_reader_t *reader = &self->reader;
+    if (!fine || !frames_list (self, name, error))
+        wm_reader_destroy (&reader);
+    return reader;
 }

@@ -20,9 +20,6 @@ typedef struct {
 
 typedef struct {
     wm_reader_t reader;
-    wm_layout_t layout; /* named after the inner reader's */
-    char name[64];
-    wm_reader_t *inner;
     plane_t *plane;
     event_t *event; /* (n_event + 1) */
     uint64_t n_plane;
@@ -40,13 +37,11 @@ uint32_t wm_points_at (uint32_t i, uint32_t size, uint32_t patch, uint32_t step)
     return (uint32_t) (at < last ? at : last);
 }
 
-static void points_destroy (wm_reader_t *reader)
+static void points_clear (wm_reader_t *reader)
 {
     points_t *self = (points_t *) reader;
-    wm_reader_destroy (&self->inner);
     free (self->plane);
     free (self->event);
-    free (self);
 }
 
 static uint32_t step_wire (const wm_spec_t *spec)
@@ -107,7 +102,7 @@ static wm_fault_t points_event (wm_reader_t *reader, uint32_t ordinal, wm_event_
     points_t *self = (points_t *) reader;
     const event_t *own = &self->event[ordinal];
     const uint64_t n = own[1].first_row - own->first_row;
-    wm_fault_t fault = wm_reader_event (self->inner, ordinal, event, error);
+    wm_fault_t fault = wm_reader_event (self->reader.inner, ordinal, event, error);
     const uint32_t n_cell = n_channel (self);
     if (!fault && event->n_plane != (own[1].first_plane - own->first_plane) * n_cell)
         fault = wm_fault (error, WM_EBATCH, "event %lld:%lld:%lld changed while it was read",
@@ -143,7 +138,7 @@ static const event_t *event_of (const points_t *self, uint64_t row)
 static wm_fault_t points_planes (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
                                  wm_error_t *error)
 {
-    return wm_reader_planes (((points_t *) reader)->inner, ordinal, event, error);
+    return wm_reader_planes (reader->inner, ordinal, event, error);
 }
 
 static wm_fault_t points_rows (wm_reader_t *reader, uint64_t first, uint32_t count,
@@ -178,15 +173,11 @@ static wm_fault_t points_rows (wm_reader_t *reader, uint64_t first, uint32_t cou
     return WM_OK;
 }
 
-static const char *points_unmatched (wm_reader_t *reader)
-{
-    return wm_reader_unmatched (((points_t *) reader)->inner);
-}
-
-static const char *points_joined (wm_reader_t *reader)
-{
-    return wm_reader_joined (((points_t *) reader)->inner);
-}
+static const wm_layout_t layout = { .name = "windows",
+                                    .event = points_event,
+                                    .rows = points_rows,
+                                    .clear = points_clear,
+                                    .planes = points_planes };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -233,7 +224,7 @@ static wm_fault_t events_count (points_t *self, wm_error_t *error)
     wm_fault_t fault = WM_OK;
     for (uint32_t e = 0; e < self->reader.n_event && !fault; e++) {
         wm_event_reset (&event);
-        fault = self->inner->layout->planes (self->inner, e, &event, error);
+        fault = self->reader.inner->layout->planes (self->reader.inner, e, &event, error);
         if (!fault)
             fault = event_add (self, e, &event, error);
     }
@@ -243,33 +234,18 @@ static wm_fault_t events_count (points_t *self, wm_error_t *error)
 
 wm_reader_t *wm_points_open (wm_reader_t **reader, const wm_spec_t *spec, wm_error_t *error)
 {
-    points_t *self = calloc (1, sizeof *self);
-    wm_reader_t *inner = *reader;
-    *reader = NULL;
-    assert (inner->layout->planes);
-    if (self)
-        self->event = calloc (inner->n_event + 1ul, sizeof *self->event);
-    if (!self || !self->event) {
+    assert ((*reader)->layout->planes);
+    points_t *self = wm_layout_new (sizeof *self, &layout, spec, NULL, reader, error);
+    if (!self)
+        return NULL;
+    wm_reader_t *own = &self->reader;
+    own->n_event = own->inner->n_event;
+    self->event = calloc (own->n_event + 1ul, sizeof *self->event);
+    if (!self->event)
         wm_fault (error, WM_EHOST, "out of memory");
-        free (self);
-        wm_reader_destroy (&inner);
-        return NULL;
-    }
-    snprintf (self->name, sizeof self->name, "windows of %s", inner->layout->name);
-    self->layout = (wm_layout_t){ .name = self->name,
-                                  .event = points_event,
-                                  .rows = points_rows,
-                                  .destroy = points_destroy,
-                                  .unmatched = points_unmatched,
-                                  .joined = points_joined,
-                                  .planes = points_planes };
-    self->inner = inner;
-    self->reader =
-        (wm_reader_t){ .layout = &self->layout, .spec = spec, .n_event = inner->n_event };
-    if (events_count (self, error)) {
-        points_destroy (&self->reader);
-        return NULL;
-    }
-    self->reader.n_row = self->event[inner->n_event].first_row;
-    return &self->reader;
+    if (!self->event || events_count (self, error))
+        wm_reader_destroy (&own);
+    else
+        own->n_row = self->event[own->n_event].first_row;
+    return own;
 }

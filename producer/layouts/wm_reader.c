@@ -22,29 +22,76 @@ wm_fault_t wm_layout_blame (wm_fault_t fault, wm_error_t *error)
 
 void wm_reader_destroy (wm_reader_t **self_p)
 {
-    if (*self_p)
-        (*self_p)->layout->destroy (*self_p);
+    wm_reader_t *self = *self_p;
     *self_p = NULL;
+    if (!self)
+        return;
+    self->layout->clear (self);
+    wm_reader_destroy (&self->inner);
+    wm_hits_clear (&self->hits);
+    wm_index_clear (&self->index);
+    wm_h5_close (&self->file);
+    free (self);
+}
+
+void *wm_layout_new (size_t bytes, const wm_layout_t *layout, const wm_spec_t *spec, wm_h5_t **file,
+                     wm_reader_t **inner, wm_error_t *error)
+{
+    wm_reader_t *self = calloc (1, bytes);
+    if (self) {
+        *self = (wm_reader_t){ .layout = layout, .spec = spec };
+        self->file = file ? *file : NULL;
+        self->inner = inner ? *inner : NULL;
+    } else {
+        wm_fault (error, WM_EHOST, "out of memory");
+        if (file)
+            wm_h5_close (file);
+        if (inner)
+            wm_reader_destroy (inner);
+    }
+    if (file)
+        *file = NULL;
+    if (inner)
+        *inner = NULL;
+    return self;
+}
+
+wm_reader_t *wm_layout_done (wm_reader_t *self, wm_fault_t fault)
+{
+    if (fault) {
+        wm_reader_destroy (&self);
+        return NULL;
+    }
+    self->n_event = self->index.n_event;
+    self->n_missing = self->index.n_event - self->n_present;
+    self->n_row = self->hits.event_id->n_row;
+    return self;
+}
+
+bool wm_layout_begin (const wm_reader_t *self, uint32_t i, wm_event_t *event)
+{
+    const int64_t *id = self->index.event[i].id;
+    event->run = id[0], event->subrun = id[1], event->event = id[2];
+    event->is_missing = i >= self->n_present;
+    return event->is_missing;
 }
 
 const char *wm_reader_joined (wm_reader_t *self)
 {
     static char text[96];
-    if (self->layout->joined || !self->layout->source)
+    if (self->inner)
+        return wm_reader_joined (self->inner);
+    if (self->layout->joined || !self->layout->has_hits)
         return self->layout->joined ? self->layout->joined (self) : "";
-    snprintf (text, sizeof text, "%.70s read in ticks",
-              self->layout->source (self).hits->time.name);
+    snprintf (text, sizeof text, "%.70s read in ticks", self->hits.time.name);
     return text;
 }
 
 const char *wm_reader_unmatched (wm_reader_t *self)
 {
-    return self->layout->unmatched ? self->layout->unmatched (self) : "";
-}
-
-const char *wm_reader_layout (const wm_reader_t *self)
-{
-    return self->layout->name;
+    if (self->layout->unmatched)
+        return self->layout->unmatched (self);
+    return self->inner ? wm_reader_unmatched (self->inner) : "";
 }
 
 bool wm_reader_has_planes (const wm_reader_t *self)
@@ -59,7 +106,7 @@ bool wm_reader_is_joined (const wm_reader_t *self)
 
 void wm_reader_match (const wm_reader_t *self, const wm_event_t *event, wm_match_t *match)
 {
-    if (!self->layout->source || self->spec->points != WM_POINTS_HITS)
+    if (!self->layout->has_hits || self->spec->points != WM_POINTS_HITS)
         return;
     const double tick_us = self->spec->tick_us > 0 ? self->spec->tick_us : event->tick_us;
     wm_match_add (match, event,
@@ -84,8 +131,8 @@ uint64_t wm_reader_n_row (const wm_reader_t *self)
 uint32_t wm_reader_of_row (wm_reader_t *self, uint64_t row)
 {
     uint64_t n_span, n_row;
-    const wm_rows_t *rows = self->layout->source ? &self->layout->source (self).hits->rows : NULL;
-    for (uint32_t o = 0; rows && rows->start && o < self->n_event; o++) {
+    const wm_rows_t *rows = &self->hits.rows;
+    for (uint32_t o = 0; rows->start && o < self->n_event; o++) {
         const wm_h5_range_t *span = wm_rows_of (rows, o, &n_span, &n_row);
         for (uint64_t i = 0; i < n_span; i++)
             if (row >= span[i].first && row - span[i].first < span[i].count)
@@ -254,7 +301,10 @@ wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,
 {
     for (uint32_t i = 0; i < count && rows->wire; i++)
         rows->wire[i] = -1, rows->time[i] = -1;
-    return wm_layout_blame (self->layout->rows (self, first, count, rows, error), error);
+    return wm_layout_blame (self->layout->rows
+                                ? self->layout->rows (self, first, count, rows, error)
+                                : wm_hits_rows (&self->hits, first, count, rows, error),
+                            error);
 }
 
 void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const wm_event_t *event)

@@ -66,7 +66,6 @@ void wm_reader_match (const wm_reader_t *self, const wm_event_t *event, struct w
 const char *wm_reader_joined (wm_reader_t *self);
 const char *wm_reader_unmatched (wm_reader_t *self);
 
-const char *wm_reader_layout (const wm_reader_t *self); /* for people */
 bool wm_reader_has_planes (const wm_reader_t *self);    /* false: ready-made patches */
 
 bool wm_reader_is_joined (const wm_reader_t *self);     /* hits and planes are of two files */

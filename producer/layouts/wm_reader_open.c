@@ -79,7 +79,7 @@ static wm_reader_t *with_points (wm_reader_t *self, const wm_spec_t *spec, wm_er
 {
     if (self && spec->points == WM_POINTS_WINDOWS && self->layout->planes)
         self = wm_points_open (&self, spec, error);
-    else if (self && spec->points == WM_POINTS_SPACEPOINTS && self->layout->source)
+    else if (self && spec->points == WM_POINTS_SPACEPOINTS && self->layout->has_hits)
         self = wm_spacepoints_open (&self, spec, error);
     return self;
 }

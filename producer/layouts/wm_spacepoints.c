@@ -14,11 +14,6 @@ typedef struct {
 
 typedef struct {
     wm_reader_t reader;
-    wm_layout_t layout; /* named after the inner reader's */
-    char name[64];
-    wm_reader_t *inner;
-    wm_source_t source; /* of the inner reader, lent */
-    wm_index_t index;   /* the inner reader's events; behind them those that only points name */
     wm_column_t event_id, id, hits;
     wm_rows_t rows;
     wm_hit_t *hit; /* of an event, as the inner reader gives them */
@@ -28,19 +23,16 @@ typedef struct {
     char text[1536];
 } spacepoints_t;
 
-static void spacepoints_destroy (wm_reader_t *reader)
+static void spacepoints_clear (wm_reader_t *reader)
 {
     spacepoints_t *self = (spacepoints_t *) reader;
     wm_h5_column_close (&self->event_id);
     wm_h5_column_close (&self->id);
     wm_h5_column_close (&self->hits);
     wm_rows_clear (&self->rows);
-    wm_index_clear (&self->index);
-    wm_reader_destroy (&self->inner);
     free (self->hit);
     free (self->named);
     free (self->cell);
-    free (self);
 }
 
 WM_ORDER_BY (named_compare, named_t, id)
@@ -49,13 +41,13 @@ WM_ORDER_BY (named_compare, named_t, id)
 static wm_fault_t hits_take (spacepoints_t *self, uint32_t ordinal, wm_event_t *event,
                              wm_error_t *error)
 {
-    const wm_hits_t *hits = self->source.hits;
+    const wm_hits_t *hits = &self->reader.inner->hits;
     uint64_t n_span, n_row;
     const wm_h5_range_t *span = wm_rows_of (&hits->rows, ordinal, &n_span, &n_row);
     wm_fault_t fault;
     if (n_row != event->n_hit)
         return wm_fault (error, WM_EBATCH, "%s: changed while it was read",
-                         wm_h5_path (self->source.file));
+                         wm_h5_path (self->reader.inner->file));
     if ((fault =
              wm_event_reserve (&self->hit, &self->hit_max, n_row + 1, sizeof *self->hit, error)) ||
         (fault = wm_event_reserve (&self->named, &self->named_max, n_row + 1, sizeof *self->named,
@@ -74,7 +66,7 @@ static wm_fault_t hits_take (spacepoints_t *self, uint32_t ordinal, wm_event_t *
             return wm_fault (error, WM_EBATCH,
                              "%s: event %lld:%lld:%lld has hit %lld twice, so that it is unclear "
                              "which one a space point means",
-                             wm_h5_path (self->source.file), (long long) event->run,
+                             wm_h5_path (self->reader.inner->file), (long long) event->run,
                              (long long) event->subrun, (long long) event->event,
                              (long long) self->named[i].id);
     return WM_OK;
@@ -108,13 +100,11 @@ static void point_fill (const spacepoints_t *self, uint32_t n_hit, const int64_t
 static wm_fault_t event_begin (spacepoints_t *self, uint32_t ordinal, wm_event_t *event,
                                wm_error_t *error)
 {
-    if (ordinal < self->inner->n_event) {
-        const wm_fault_t fault = wm_reader_event (self->inner, ordinal, event, error);
+    if (ordinal < self->reader.inner->n_event) {
+        const wm_fault_t fault = wm_reader_event (self->reader.inner, ordinal, event, error);
         return fault ? fault : hits_take (self, ordinal, event, error);
     }
-    const int64_t *id = self->index.event[ordinal].id;
-    event->run = id[0], event->subrun = id[1], event->event = id[2];
-    event->is_missing = true;
+    wm_layout_begin (&self->reader, ordinal, event);
     return WM_OK;
 }
 
@@ -176,14 +166,15 @@ static uint64_t points_of (const spacepoints_t *self, uint32_t ordinal)
 static const char *spacepoints_unmatched (wm_reader_t *reader)
 {
     spacepoints_t *self = (spacepoints_t *) reader;
-    const uint32_t first = self->inner->n_event, n_event = self->index.n_event - first;
-    const char *inner = wm_reader_unmatched (self->inner);
+    const uint32_t first = self->reader.inner->n_event,
+                   n_event = self->reader.index.n_event - first;
+    const char *inner = wm_reader_unmatched (self->reader.inner);
     uint64_t n = 0;
-    for (uint32_t i = first; i < self->index.n_event; i++)
+    for (uint32_t i = first; i < self->reader.index.n_event; i++)
         n += points_of (self, i);
     if (!n)
         return inner;
-    const int64_t *id = self->index.event[first].id;
+    const int64_t *id = self->reader.index.event[first].id;
     snprintf (self->text, sizeof self->text,
               "%s%s%llu space point%s of %u event%s that %s no hits (first %lld:%lld:%lld): held",
               inner, *inner ? "; " : "", (unsigned long long) n, n == 1 ? "" : "s", n_event,
@@ -192,16 +183,17 @@ static const char *spacepoints_unmatched (wm_reader_t *reader)
     return self->text;
 }
 
-static const char *spacepoints_joined (wm_reader_t *reader)
-{
-    return wm_reader_joined (((spacepoints_t *) reader)->inner);
-}
+static const wm_layout_t layout = { .name = "space points",
+                                    .event = spacepoints_event,
+                                    .rows = spacepoints_rows,
+                                    .clear = spacepoints_clear,
+                                    .unmatched = spacepoints_unmatched };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static wm_fault_t table_open (spacepoints_t *self, wm_error_t *error)
 {
-    wm_h5_t *file = self->source.file;
+    wm_h5_t *file = self->reader.inner->file;
     const uint32_t n_channel = self->reader.spec->n_channel;
     wm_fault_t fault;
     if (!wm_h5_has (file, "spacepoint_table"))
@@ -223,41 +215,28 @@ static wm_fault_t table_open (spacepoints_t *self, wm_error_t *error)
                          wm_h5_path (file), (unsigned long long) self->event_id.n_row,
                          (unsigned long long) self->id.n_row,
                          (unsigned long long) self->hits.n_row);
-    const wm_index_t *inner = self->source.index;
+    const wm_index_t *inner = &self->reader.inner->index;
     for (uint32_t i = 0; i < inner->n_event; i++)
-        if ((fault = wm_index_add (&self->index, &inner->event[i], error)))
+        if ((fault = wm_index_add (&self->reader.index, &inner->event[i], error)))
             return fault;
-    return wm_rows_scan (&self->rows, &self->index, &self->event_id, NULL, true, error);
+    self->reader.n_present = inner->n_event;
+    return wm_rows_scan (&self->rows, &self->reader.index, &self->event_id, NULL, true, error);
 }
 
 wm_reader_t *wm_spacepoints_open (wm_reader_t **reader, const wm_spec_t *spec, wm_error_t *error)
 {
-    spacepoints_t *self = calloc (1, sizeof *self);
-    wm_reader_t *inner = *reader;
-    *reader = NULL;
-    assert (inner->layout->source);
-    if (!self) {
-        wm_fault (error, WM_EHOST, "out of memory");
-        wm_reader_destroy (&inner);
+    assert ((*reader)->layout->has_hits);
+    spacepoints_t *self = wm_layout_new (sizeof *self, &layout, spec, NULL, reader, error);
+    if (!self)
         return NULL;
-    }
-    snprintf (self->name, sizeof self->name, "space points of %s", inner->layout->name);
-    self->layout = (wm_layout_t){ .name = self->name,
-                                  .event = spacepoints_event,
-                                  .rows = spacepoints_rows,
-                                  .destroy = spacepoints_destroy,
-                                  .unmatched = spacepoints_unmatched,
-                                  .joined = spacepoints_joined };
-    self->inner = inner;
-    self->source = inner->layout->source (inner);
-    self->reader = (wm_reader_t){ .layout = &self->layout, .spec = spec };
+    wm_reader_t *own = &self->reader;
     if (table_open (self, error)) {
-        spacepoints_destroy (&self->reader);
+        wm_reader_destroy (&own);
         return NULL;
     }
-    self->reader.n_event = self->index.n_event;
-    for (uint32_t i = inner->n_event - inner->n_missing; i < self->index.n_event; i++)
-        self->reader.n_missing += points_of (self, i) > 0;
-    self->reader.n_row = self->event_id.n_row;
-    return &self->reader;
+    own->n_event = own->index.n_event;
+    for (uint32_t i = own->inner->n_event - own->inner->n_missing; i < own->n_event; i++)
+        own->n_missing += points_of (self, i) > 0;
+    own->n_row = self->event_id.n_row;
+    return own;
 }

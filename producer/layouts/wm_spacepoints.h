@@ -12,7 +12,7 @@
 
 #include "producer/layouts/wm_layout.h"
 
-/* Takes *reader (nulled, also on failure), whose layout has `source`. NULL with *error: WM_EBATCH,
+/* Takes *reader (nulled, also on failure), whose layout has hits. NULL with *error: WM_EBATCH,
    the table is missing or broken; WM_EHOST: out of memory. spec is lent.  */
 wm_reader_t *wm_spacepoints_open (wm_reader_t **reader, const wm_spec_t *spec, wm_error_t *error);
 

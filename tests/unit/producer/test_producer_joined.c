@@ -1,5 +1,5 @@
 /* test_producer_joined.c - hits and planes in files of their own: joined, and each refusal.  */
-#include "producer/layouts/wm_reader.h"
+#include "producer/layouts/wm_layout.h"
 #include "schema/wm_defaults.h"
 #include "tests/unit/producer_files.h"
 #include "tests/unit/unit.h"
@@ -100,7 +100,7 @@ static void hits_and_planes_are_joined (void **state)
     all_make ();
     wm_reader_t *reader = joined_open ("", "", &error);
     assert_non_null (reader);
-    assert_string_equal (wm_reader_layout (reader), "joined");
+    assert_string_equal (reader->layout->name, "joined");
     assert_int_equal (wm_reader_n_event (reader), 2); /* the second without a frame */
     assert_int_equal (wm_reader_n_missing (reader), 1);
     assert_int_equal (wm_reader_n_row (reader), 7);

@@ -6,7 +6,7 @@
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_npy.h"
 #include "producer/layouts/wm_hits_csv.h"
-#include "producer/layouts/wm_reader.h"
+#include "producer/layouts/wm_layout.h"
 
 #include <math.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ static wm_reader_t *opened (const char *path, uint32_t n_value, const char *layo
     wm_reader_t *reader = wm_reader_open (path, &spec, &error);
     if (!reader || wm_reader_fits (reader, path, n_value, "", &error))
         fail_msg ("%s", error.text);
-    assert_string_equal (wm_reader_layout (reader), layout);
+    assert_string_equal (reader->layout->name, layout);
     return reader;
 }
 
