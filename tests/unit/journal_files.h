@@ -115,7 +115,6 @@ static const wm_storage_ops_t ops = {
 
 static inline int set_up (void **state)
 {
-    (void) state;
     memset (&fail, 0, sizeof fail);
     strcpy (dir, "/tmp/wm-journal-XXXXXX");
     return mkdtemp (dir) ? 0 : -1;
@@ -123,7 +122,6 @@ static inline int set_up (void **state)
 
 static inline int tear_down (void **state)
 {
-    (void) state;
     char path[512];
     snprintf (path, sizeof path, "%s/journal", dir);
     DIR *folder = opendir (path);

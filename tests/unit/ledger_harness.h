@@ -47,7 +47,6 @@ static inline void sql (const char *statements)
 
 static inline int set_up (void **state)
 {
-    (void) state;
     strcpy (dir, "/tmp/wm-ledger-XXXXXX");
     return mkdtemp (dir) ? 0 : -1;
 }
@@ -60,7 +59,6 @@ static inline void stop (void)
 
 static inline int tear_down (void **state)
 {
-    (void) state;
     stop ();
     char command[128];
     snprintf (command, sizeof command, "rm -rf %s", dir);

@@ -14,7 +14,6 @@ static char folder[40], onnx_path[64], wmm_path[64];
 /* Set-up and tear-down of a group of tests.  */
 static int make_folder (void **state)
 {
-    (void) state;
     strcpy (folder, "/tmp/wm-import-XXXXXX");
     if (!mkdtemp (folder))
         return -1;
@@ -25,7 +24,6 @@ static int make_folder (void **state)
 
 static int remove_folder (void **state)
 {
-    (void) state;
     unlink (onnx_path);
     unlink (wmm_path);
     return rmdir (folder);

@@ -289,7 +289,6 @@ static int n_broker; /* that run */
 /* A failed test leaves its broker behind, which would answer on the memory of the next test.  */
 static int nothing_runs_on (void **state)
 {
-    (void) state;
     if (n_broker > 0) {
         fprintf (stderr, "the broker of a test that failed runs on: no other test is run\n");
         _exit (1);

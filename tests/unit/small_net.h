@@ -132,7 +132,6 @@ static inline void save (const uint8_t *bytes, size_t size)
 /* The general engine is not there, unless a test asks for it: most look at the importer alone.  */
 static int make_folder (void **state)
 {
-    (void) state;
     hide_engines ();
     if (!mkdtemp (folder))
         return -1;
@@ -143,7 +142,6 @@ static int make_folder (void **state)
 
 static int remove_folder (void **state)
 {
-    (void) state;
     unlink (model_path);
     unlink (wmm_path);
     return rmdir (folder);

@@ -20,7 +20,6 @@ static void taken (const char *text, wm_address_use_t use, const char *printed, 
 
 static void test_taken (void **state)
 {
-    (void) state;
     const wm_address_use_t both[] = { WM_ADDRESS_CONNECT, WM_ADDRESS_LISTEN };
     for (int i = 0; i < 2; i++) {
         taken ("tcp://head:5555", both[i], "tcp://head:5555", 5555, 0);
@@ -52,7 +51,6 @@ static void test_taken (void **state)
 /* What is typed, where, and what the message must contain: the mistake, and what to type.  */
 static void test_mistakes (void **state)
 {
-    (void) state;
     static const struct {
         const char *text;
         wm_address_use_t use;
@@ -139,7 +137,6 @@ static int resolved (const char *text, wm_address_use_t use, char host[WM_HOSTS_
 
 static void test_hosts (void **state)
 {
-    (void) state;
     char host[WM_HOSTS_MAX][WM_HOST_BYTES];
     wm_error_t error = { 0 };
     assert_int_equal (resolved ("tcp://127.0.0.1:5", WM_ADDRESS_CONNECT, host, &error), 1);

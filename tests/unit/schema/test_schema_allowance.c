@@ -67,7 +67,6 @@ static const char *const variables[] = { "WM_THREADS",          "JUSTIN_PROCESSO
 
 static int fresh (void **state)
 {
-    (void) state;
     nftw (root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     mkdir (root, 0777);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
@@ -78,13 +77,11 @@ static int fresh (void **state)
 
 static int begin (void **state)
 {
-    (void) state;
     return mkdtemp (root) && setenv ("WM_CGROUP_ROOT", root, 1) == 0 ? 0 : -1;
 }
 
 static int end (void **state)
 {
-    (void) state;
     nftw (root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return 0;
 }
@@ -111,7 +108,6 @@ static void second_version (const char *folder)
 
 static void a_machine_of_its_own (void **state)
 {
-    (void) state;
     assert_finds ("64 of 64 CPUs, 16.0 GiB"); /* neither /proc nor cgroups */
     second_version ("/");
     assert_finds ("64 of 64 CPUs, 16.0 GiB"); /* the uppermost cgroup has no files of limits */
@@ -125,7 +121,6 @@ static void a_machine_of_its_own (void **state)
 
 static void variables_in_their_order (void **state)
 {
-    (void) state;
     for (size_t i = 5; i-- > 0;) { /* the last first: each is before those below it */
         char value[8], wanted[80];
         snprintf (value, sizeof value, "%zu", i + 2);
@@ -147,7 +142,6 @@ static void variables_in_their_order (void **state)
 
 static void values_that_are_none (void **state)
 {
-    (void) state;
     static const char *const bad[] = { "abc", "0",  "-3",  "4(x2)", "99999999999999999999",
                                        " 4",  "+4", "4,2", "1.5" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -170,7 +164,6 @@ static void values_that_are_none (void **state)
 
 static void quotas_of_version_2 (void **state)
 {
-    (void) state;
     static const struct {
         const char *quota, *wanted;
     } ways[] = { { "400000 100000\n", "4 of 64 CPUs (cgroup), 16.0 GiB" },
@@ -208,7 +201,6 @@ static void quotas_of_version_2 (void **state)
 
 static void memory_of_version_2 (void **state)
 {
-    (void) state;
     second_version ("/a/b");
     put ("/sys/fs/cgroup/a/b/memory.max", "max\n");
     put ("/sys/fs/cgroup/a/b/memory.high", "max\n");
@@ -226,7 +218,6 @@ static void memory_of_version_2 (void **state)
 /* A container that sees its own part of the tree only.  */
 static void a_container (void **state)
 {
-    (void) state;
     put ("/proc/self/cgroup", "0::/kubepods/pod1/box\n");
     put ("/proc/self/mountinfo", "30 23 0:26 /kubepods/pod1 /sys/fs/cgroup rw - cgroup2 x rw\n");
     put ("/sys/fs/cgroup/box/cpu.max", "500000 100000\n");
@@ -248,7 +239,6 @@ static void a_container (void **state)
 
 static void quotas_of_version_1 (void **state)
 {
-    (void) state;
     put ("/proc/self/cgroup", "9:name=systemd:/x\n8:cpuset:/set\n4:memory:/m/job\n"
                               "3:cpu,cpuacct:/c/job\n0::/\n");
     put ("/proc/self/mountinfo",
@@ -273,7 +263,6 @@ static void quotas_of_version_1 (void **state)
 
 static void memory_of_slurm (void **state)
 {
-    (void) state;
     setenv ("SLURM_MEM_PER_CPU", "1500", 1);
     setenv ("SLURM_CPUS_PER_TASK", "2", 1);
     assert_finds ("2 of 64 CPUs (SLURM_CPUS_PER_TASK), 2.9 GiB (SLURM_MEM_PER_CPU)");
@@ -291,7 +280,6 @@ static void memory_of_slurm (void **state)
 
 static void parts_of_the_memory (void **state)
 {
-    (void) state;
     wm_error_t error;
     setenv ("SLURM_MEM_PER_NODE", "2048", 1);
     wm_allowance_find (&found);

@@ -48,7 +48,6 @@ static wm_fault_t through_the_wire (const wm_batch_t *batch, wm_batch_t *back)
 
 static void a_plane_survives_the_wire (void **state)
 {
-    (void) state;
     wm_batch_t batch, back = { 0 };
     plane_make (&batch);
     assert_int_equal (through_the_wire (&batch, &back), WM_OK);
@@ -71,7 +70,6 @@ static void a_plane_survives_the_wire (void **state)
 
 static void patches_survive_the_wire (void **state)
 {
-    (void) state;
     wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = 455, .patch_values = 2304 },
                back = { 0 };
     assert_int_equal (wm_batch_reserve (&batch, NULL), WM_OK);
@@ -110,7 +108,6 @@ static size_t packed_patches (uint32_t n_hit, uint32_t values, bool is_noise)
 /* Noise is copied, in whole blocks, with one value more, and many; the rest is compressed.  */
 static void noise_is_not_compressed (void **state)
 {
-    (void) state;
     const uint32_t block = 128u << 10 >> 2;
     assert_int_equal (packed_patches (1, block, true), 4 * block + 13 + 3);
     assert_int_equal (packed_patches (2, block, true), 8 * block + 13 + 6);
@@ -122,7 +119,6 @@ static void noise_is_not_compressed (void **state)
 
 static void limits_hold (void **state)
 {
-    (void) state;
     wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = 456, .patch_values = 2304 };
     assert_int_equal (wm_batch_reserve (&batch, NULL), WM_EBATCH);
     batch.n_hit = batch.patch_values = UINT32_MAX; /* 2^66 bytes */
@@ -140,7 +136,6 @@ static void limits_hold (void **state)
 /* A frame whose counts multiply to 2^64 bytes, with the empty content that these would wrap to.  */
 static void sizes_that_wrap_are_refused (void **state)
 {
-    (void) state;
     static const uint8_t nothing[] = { 0x28, 0xb5, 0x2f, 0xfd, 0x20, 0, 1, 0, 0 }; /* by zstd */
     uint32_t header[10] = { 0, WM_BATCH_PATCHES, 1u << 31, 0, 0, 0, 0, 0, 1u << 31, 0 };
     uint8_t frame[sizeof header + sizeof nothing];
@@ -229,7 +224,6 @@ static void stack_make (wm_batch_t *batch)
 
 static void a_stack_survives_the_wire (void **state)
 {
-    (void) state;
     wm_batch_t batch, back = { 0 };
     uint8_t a[16], b[16];
     stack_make (&batch);
@@ -271,7 +265,6 @@ static void stack_with_a_plane (wm_batch_t *b)
 /* A header alone: a plane that has a number of cells, which the encoder never writes.  */
 static void broken_stacks_are_refused (void **state)
 {
-    (void) state;
     static void (*const break_it[]) (wm_batch_t *) = { last_cell_outside, stack_of_one,
                                                        stack_of_nine };
     for (size_t i = 0; i < sizeof break_it / sizeof *break_it; i++) {
@@ -303,7 +296,6 @@ static void broken_stacks_are_refused (void **state)
 
 static void broken_promises_are_refused (void **state)
 {
-    (void) state;
     refuse ("a run on no wire", wire_outside);
     refuse ("a run beyond the last column", run_beyond);
     refuse ("a run that starts beyond", run_first_beyond);
@@ -318,7 +310,6 @@ static void broken_promises_are_refused (void **state)
 
 static void every_cut_and_most_flips_are_refused (void **state)
 {
-    (void) state;
     wm_batch_t batch, back = { 0 };
     plane_make (&batch);
     wm_coder_t *coder = wm_coder_new ();
@@ -349,7 +340,6 @@ static void every_cut_and_most_flips_are_refused (void **state)
 
 static void status_has_words (void **state)
 {
-    (void) state;
     assert_string_equal (wm_hit_status_text (WM_HIT_SCORED), "scored");
     assert_string_equal (wm_hit_status_text (WM_HIT_NONFINITE), "non-finite score");
     assert_string_equal (wm_hit_status_text (200), "unknown");

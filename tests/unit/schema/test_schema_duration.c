@@ -6,7 +6,6 @@
 
 static void test_taken (void **state)
 {
-    (void) state;
     static const struct {
         const char *text;
         double seconds;
@@ -33,7 +32,6 @@ static void test_taken (void **state)
 
 static void test_refused (void **state)
 {
-    (void) state;
     static const char *const refused[] = {
         "",
         "x",

@@ -38,7 +38,6 @@ static wm_endpoint_t example (const char *host)
 
 static void test_file (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     wm_endpoint_t read, wrote = example ("head");
     assert_int_equal (wm_endpoint_write (&wrote, dir, &error), WM_OK);
@@ -61,7 +60,6 @@ static void test_file (void **state)
 
 static void test_damaged (void **state)
 {
-    (void) state;
     static const char *const bad[] = {
         "",
         "{",
@@ -101,7 +99,6 @@ static void test_damaged (void **state)
 
 static void test_choice (void **state)
 {
-    (void) state;
     char text[WM_ENDPOINT_BYTES];
     wm_error_t error;
     wm_endpoint_t here = example (NULL), there = example ("some-other-machine");
@@ -132,7 +129,6 @@ static void test_choice (void **state)
 
 static void test_resolved (void **state)
 {
-    (void) state;
     wm_error_t error;
     char list[WM_ENDPOINT_PLACES_MAX][WM_ADDRESS_BYTES];
     assert_int_equal (
@@ -153,7 +149,6 @@ static void test_resolved (void **state)
 /* A client reads the file again at each attempt, and names where the broker was.  */
 static void test_client (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_client_t *client = wm_client_new (url, WM_ROLE_WORKER, "test:1", NULL, NULL);
     assert_int_equal (wm_client_open (client, NULL, 0, 1000, &error), WM_EAGAIN);

@@ -36,7 +36,6 @@ static void survives (int type, const void *value, size_t bytes)
 
 static void limits_survive (void **state)
 {
-    (void) state;
     static const int of[] = { INT32, UINT32, INT64, UINT64 };
     for (size_t t = 0; t < 4; t++)
         for (int bit = 0; bit < 64; bit++)
@@ -57,7 +56,6 @@ static void limits_survive (void **state)
 
 static void any_bits_survive (void **state)
 {
-    (void) state;
     uint64_t bits = 1;
     for (int i = 0; i < 200000; i++) {
         bits = bits * 6364136223846793005u + 1442695040888963407u;
@@ -75,7 +73,6 @@ static void any_bits_survive (void **state)
    differ by less in each float32.  */
 static void a_rounding_stays_one (void **state)
 {
-    (void) state;
     for (double value = 1e-300; value < 1e300; value *= 1.9) {
         const double pair[4] = { value, value * (1 + 4 * DBL_EPSILON), -value, 1 };
         float row[16];
@@ -92,7 +89,6 @@ static void a_rounding_stays_one (void **state)
 
 static void what_is_held_is_nan (void **state)
 {
-    (void) state;
     const float nan[4] = { NAN, NAN, NAN, NAN };
     float row[4];
     double real = NAN;
@@ -106,7 +102,6 @@ static void what_is_held_is_nan (void **state)
 
 static void one_value_is_read_as_a_double (void **state)
 {
-    (void) state;
     const int32_t less = -5;
     const int64_t least = INT64_MIN;
     const uint32_t most_32 = UINT32_MAX;
@@ -133,7 +128,6 @@ static void one_value_is_read_as_a_double (void **state)
 
 static void hostile_rows_are_refused (void **state)
 {
-    (void) state;
     static const float whole[][3] = { { -1, 0, 0 },      { 0.5f, 0, 0 },      { 0x1p22f, 0, 0 },
                                       { 0, 0x1p22f, 0 }, { 0, 0, 0x1p20f },   { INFINITY, 0, 0 },
                                       { 0, 1e38f, 0 },   { 0, 0, -0x1p-149f } };
@@ -160,7 +154,6 @@ static void hostile_rows_are_refused (void **state)
 
 static void floats_become_the_nearest (void **state)
 {
-    (void) state;
     const float from[6] = { -INFINITY, -1.5f, 0x1p24f, 0x1p31f, 3e38f, NAN };
     int32_t word[6];
     uint32_t natural[6];

@@ -82,7 +82,6 @@ static bool has_more (const char *fds)
 
 static void a_courier_has_its_files_only (void **state)
 {
-    (void) state;
     wm_error_t error;
     assert_non_null (mkdtemp (folder));
     assert_int_equal (chdir (folder), 0);
@@ -141,7 +140,6 @@ static void a_courier_has_its_files_only (void **state)
 /* One of the two at a time, any number of times; what is asked meanwhile is answered.  */
 static void each_replaces_the_other (void **state)
 {
-    (void) state;
     for (int i = 0; i < 40; i++) {
         const char *name = i % 3 ? WM_FILE_OPENER_NAME : WM_FILE_OPENER_SPARE;
         const pid_t spare = find (WM_FILE_OPENER_SPARE, true), pid = find (name, true);
@@ -162,7 +160,6 @@ static void each_replaces_the_other (void **state)
 /* This program once more, whose courier dies at the point: all of its answers are right.  */
 static void a_question_survives_its_courier (void **state)
 {
-    (void) state;
     static const char *const points[] = { "courier-asked", "courier-answered" };
     for (int i = 0; i < 2 * 5; i++) {
         char value[64];
@@ -208,7 +205,6 @@ static int ask_stopped (void)
 
 static void a_stopped_one_is_not_waited_for (void **state)
 {
-    (void) state;
     int status;
     const pid_t pid = fork ();
     if (pid == 0) {
@@ -238,7 +234,6 @@ static int ask_some (void)
 /* Both at once: the process ends as they did, and prints why.  */
 static void without_both_it_ends (void **state)
 {
-    (void) state;
     int ends[2], status;
     char text[512] = "";
     const pid_t courier = find (WM_FILE_OPENER_NAME, true),
@@ -266,7 +261,6 @@ static void without_both_it_ends (void **state)
 
 static int clean (void **state)
 {
-    (void) state;
     char remove_all[64];
     snprintf (remove_all, sizeof remove_all, "rm -r %s", folder);
     return chdir ("/") || system (remove_all);

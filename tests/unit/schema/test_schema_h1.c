@@ -35,7 +35,6 @@ static size_t reads (const char *text, size_t n, size_t at_once)
 
 static void test_framing (void **state)
 {
-    (void) state;
     static const struct {
         const char *text, *body; /* NULL: it is refused */
         unsigned code;
@@ -82,7 +81,6 @@ static void test_framing (void **state)
 
 static void test_head (void **state)
 {
-    (void) state;
     static const char text[] =
         "GET http://h:1?q HTTP/1.0\r\nHost: other\r\nX:  a \t b\t \r\nx: second\r\nEmpty:\r\n"
         "Connection: Keep-Alive\r\nExpect: 100-continue\r\n\r\nGET";
@@ -119,7 +117,6 @@ static void test_head (void **state)
    extension. Nothing is written behind the head in either case.  */
 static void test_limits (void **state)
 {
-    (void) state;
     static char text[WM_H1_HEAD_BYTES + 99];
     for (size_t n = WM_H1_HEAD_BYTES - 9; n < WM_H1_HEAD_BYTES + 9; n++) {
         const size_t top = (size_t) sprintf (text, START "X:");
@@ -145,7 +142,6 @@ static void test_limits (void **state)
 /* Many short trailers are bounded as one long one is; 2 bytes of each are no part of its line.  */
 static void test_trailers (void **state)
 {
-    (void) state;
     static char text[3 * WM_H1_HEAD_BYTES];
     for (size_t each = 4; each <= 1024; each *= 4)
         for (size_t n = WM_H1_HEAD_BYTES / each - 1; n < WM_H1_HEAD_BYTES / each + 2; n++) {
@@ -162,7 +158,6 @@ static void test_trailers (void **state)
 
 static void test_answer (void **state)
 {
-    (void) state;
     char to[WM_H1_ANSWER_BYTES];
     reads (START "\r\n", sizeof START + 1, 99);
     const size_t n = wm_h1_answer (&h1, to, 404, 5, true, "X: y\r\n");

@@ -37,14 +37,12 @@ static char folder[64];
 
 static int make_folder (void **state)
 {
-    (void) state;
     strcpy (folder, "/tmp/wm-keys-XXXXXX");
     return sodium_init () < 0 || !mkdtemp (folder);
 }
 
 static int remove_folder (void **state)
 {
-    (void) state;
     char command[100];
     snprintf (command, sizeof command, "rm -r %s", folder);
     return system (command);
@@ -62,7 +60,6 @@ static wm_join_t known_join (wm_role_t role)
 
 static void pairs_are_known (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const wm_join_t join = known_join (known[i].role);
         uint8_t public_key[32], private_key[32];
@@ -75,7 +72,6 @@ static void pairs_are_known (void **state)
 
 static void a_line_goes_both_ways (void **state)
 {
-    (void) state;
     const wm_join_t join = known_join (WM_ROLE_WORKER);
     wm_join_t back;
     wm_error_t error;
@@ -97,7 +93,6 @@ static void a_line_goes_both_ways (void **state)
 /* Every single wrong character is noticed, and no message repeats a piece of the line.  */
 static void a_mistyped_line_is_told (void **state)
 {
-    (void) state;
     wm_join_t join;
     wm_error_t error;
     char line[WM_JOIN_LINE_BYTES + 8];
@@ -129,7 +124,6 @@ static void a_mistyped_line_is_told (void **state)
 
 static void a_file_is_read (void **state)
 {
-    (void) state;
     char path[100];
     const wm_join_t join = known_join (WM_ROLE_MONITOR);
     wm_join_t back;
@@ -158,7 +152,6 @@ static void a_file_is_read (void **state)
 /* A secret never goes into a temporary file that somebody made before.  */
 static void a_secret_has_its_own_file (void **state)
 {
-    (void) state;
     char path[100], other[130], line[WM_JOIN_LINE_BYTES + 1] = "";
     const wm_join_t join = known_join (WM_ROLE_MONITOR);
     wm_error_t error;
@@ -176,7 +169,6 @@ static void a_secret_has_its_own_file (void **state)
 
 static void roles_fit (void **state)
 {
-    (void) state;
     for (wm_role_t key = WM_ROLE_WORKER; key <= WM_ROLE_MONITOR; key++) {
         assert_int_equal (wm_role_of (wm_role_name (key)), key);
         for (wm_role_t session = WM_ROLE_WORKER; session <= WM_ROLE_OPERATOR; session++)
@@ -191,7 +183,6 @@ static void roles_fit (void **state)
 
 static void a_campaign_gets_its_keys_once (void **state)
 {
-    (void) state;
     char path[100];
     uint8_t server[32], again[32], public_key[32], private_key[32];
     wm_keys_t table = { 0 };
@@ -225,7 +216,6 @@ static void a_campaign_gets_its_keys_once (void **state)
 
 static void a_table_goes_both_ways (void **state)
 {
-    (void) state;
     wm_keys_t table = { 0 }, back = { 0 };
     wm_join_t join;
     wm_error_t error;
@@ -266,7 +256,6 @@ static void write_table (const char *text)
 /* Whatever is wrong with it, what was read before stays.  */
 static void a_broken_table_is_refused (void **state)
 {
-    (void) state;
     static const struct {
         const char *text;
         int line;
@@ -306,7 +295,6 @@ static void a_broken_table_is_refused (void **state)
 
 static void a_broken_server_key_is_refused (void **state)
 {
-    (void) state;
     char path[100];
     uint8_t key[32];
     wm_error_t error;
@@ -334,7 +322,6 @@ static void a_broken_server_key_is_refused (void **state)
 /* With another server key no join file would be good: none is made behind people's backs.  */
 static void a_lost_server_key_is_not_replaced (void **state)
 {
-    (void) state;
     char path[100];
     wm_error_t error;
     assert_int_equal (wm_keys_begin (folder, &error), WM_OK);
@@ -351,7 +338,6 @@ static void a_lost_server_key_is_not_replaced (void **state)
 /* Who can only read the folder holds nobody up, and nobody waits for ever.  */
 static void a_lock_is_its_users (void **state)
 {
-    (void) state;
     char path[100];
     struct stat st;
     wm_error_t error;
@@ -376,7 +362,6 @@ static void a_lock_is_its_users (void **state)
 
 static void ended_rows_leave_the_table (void **state)
 {
-    (void) state;
     wm_keys_t table = { 0 };
     wm_join_t join;
     wm_error_t error;

@@ -39,7 +39,6 @@ static const char *next (FILE *in, char line[LONG_BYTES + 100])
 
 static void each_line_has_its_time (void **state)
 {
-    (void) state;
     static char line[LONG_BYTES + 100];
     int ends[2], status;
     assert_int_equal (pipe (ends), 0);
@@ -66,7 +65,6 @@ static void each_line_has_its_time (void **state)
 /* A pipe that JOURNAL_STREAM names stands for the journal's socket.  */
 static void in_the_journal_it_has_its_level (void **state)
 {
-    (void) state;
     char text[256], stream[64];
     int ends[2], status;
     struct stat st;
@@ -99,7 +97,6 @@ static void in_the_journal_it_has_its_level (void **state)
 
 static void a_line_without_a_time_is_all_line (void **state)
 {
-    (void) state;
     assert_string_equal (wm_log_line ("2026-11-21T10:30:00Z said"), "said");
     assert_string_equal (wm_log_line ("2026-11-21 said"), "2026-11-21 said");
     assert_string_equal (wm_log_line (""), "");
@@ -107,7 +104,6 @@ static void a_line_without_a_time_is_all_line (void **state)
 
 static void words_of_others_are_one_line (void **state)
 {
-    (void) state;
     char text[] = "a\nheld: b\x1b[2J\x7f\xc3\xa9";
     wm_log_sanitize (text);
     assert_string_equal (text, "a?held: b?[2J?\xc3\xa9");

@@ -38,7 +38,6 @@ static wm_msg_t full (wm_msg_type_t type)
 /* Each flipped bit of header or payload breaks the seal, and so do each cut and another number.  */
 static void seals (void **state)
 {
-    (void) state;
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_RESULT);
     uint8_t frame[WM_HEADER_BYTES_MAX], payload[] = "a score, and another";
@@ -68,7 +67,6 @@ static void seals (void **state)
 
 static void every_type_survives_the_wire (void **state)
 {
-    (void) state;
     for (int type = WM_MSG_HELLO; type < WM_MSG_TYPE_END; type++) {
         wm_msg_t msg = full ((wm_msg_type_t) type), back, again;
         uint8_t frame[WM_HEADER_BYTES_MAX], second[WM_HEADER_BYTES_MAX];
@@ -87,7 +85,6 @@ static void every_type_survives_the_wire (void **state)
 
 static void fields_arrive (void **state)
 {
-    (void) state;
     wm_msg_t msg = full (WM_MSG_INPUT), back;
     uint8_t frame[WM_HEADER_BYTES_MAX];
     size_t bytes = wm_msg_encode (&msg, frame);
@@ -101,7 +98,6 @@ static void fields_arrive (void **state)
 
 static void every_cut_is_refused (void **state)
 {
-    (void) state;
     for (int type = WM_MSG_HELLO; type < WM_MSG_TYPE_END; type++) {
         wm_msg_t msg = full ((wm_msg_type_t) type), back;
         uint8_t frame[WM_HEADER_BYTES_MAX + 1];
@@ -136,7 +132,6 @@ static size_t lengthened (uint8_t *frame, size_t bytes, char letter, size_t leng
    is refused.  */
 static void strings_leave_room_for_their_end (void **state)
 {
-    (void) state;
     static const struct {
         char letter;
         size_t length;
@@ -164,7 +159,6 @@ static void strings_leave_room_for_their_end (void **state)
 
 static void hostile_headers_are_refused (void **state)
 {
-    (void) state;
     static const struct {
         const char *what, *bytes;
         size_t count;
@@ -198,7 +192,6 @@ static void hostile_headers_are_refused (void **state)
 
 static void random_bytes_never_harm (void **state)
 {
-    (void) state;
     srandom (7);
     for (int round = 0; round < 200000; round++) {
         uint8_t frame[64];

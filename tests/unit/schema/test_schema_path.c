@@ -24,7 +24,6 @@ static void write_bytes (const char *path, const char *bytes)
 
 static void a_dataset_is_in_its_file (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/wm-path-XXXXXX";
     uint64_t size = 0;
     int64_t mtime_ns = 0;
@@ -75,7 +74,6 @@ static bool is_synced (const char *path)
 
 static void a_made_folder_stays (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/wm-path-XXXXXX";
     wm_error_t error;
     assert_non_null (mkdtemp (folder));
@@ -116,7 +114,6 @@ static void make_campaign (const char *folder, const char *part)
    since what is in the output folder may be a hostile producer's.  */
 static void a_campaign_lies_beside_its_output (void **state)
 {
-    (void) state;
     char top[] = "/tmp/wm-path-XXXXXX", real[PATH_MAX], want[PATH_MAX + 32], found[PATH_MAX];
     wm_error_t error = { 0 };
     n_synced = 0;
@@ -172,7 +169,6 @@ static void a_campaign_lies_beside_its_output (void **state)
 
 static void nothing_lies_beside_a_file_system (void **state)
 {
-    (void) state;
     char found[PATH_MAX], name[PATH_MAX];
     wm_error_t error;
     assert_int_equal (wm_folder_campaign ("/", found, &error), WM_EUSAGE);
@@ -199,7 +195,6 @@ static void nothing_lies_beside_a_file_system (void **state)
 
 static void a_message_has_its_input_once (void **state)
 {
-    (void) state;
     static const char *const row[][3] = {
         { "/d/a.h5: empty", "/d/a.h5", "empty" },
         { "/d/a.h5: empty", "/d/a.h5:/x", "empty" },
@@ -220,7 +215,6 @@ static void a_file_is_read_whole (void **state)
     char path[] = "/tmp/test_schema_path.XXXXXX", *text;
     static char written[BYTES];
     size_t bytes;
-    (void) state;
     const int fd = mkstemp (path);
     assert_true (fd >= 0);
     for (size_t i = 0; i < BYTES; i++)
@@ -245,7 +239,6 @@ static void a_file_is_read_whole (void **state)
 
 static void a_campaign_has_its_files (void **state)
 {
-    (void) state;
     static const struct {
         const char *file;
         bool is_of;

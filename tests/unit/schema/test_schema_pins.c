@@ -27,7 +27,6 @@ static wm_pins_t good (void)
 
 static void pins_survive (void **state)
 {
-    (void) state;
     wm_pins_t pins = good (), back;
     char text[WM_PINS_BYTES_MAX];
     size_t bytes = wm_pins_print (&pins, text);
@@ -41,7 +40,6 @@ static void pins_survive (void **state)
 
 static void the_output_folder_is_not_in_the_digest (void **state)
 {
-    (void) state;
     wm_pins_t pins = good ();
     uint8_t a[16], b[16];
     wm_pins_digest (&pins, a);
@@ -55,7 +53,6 @@ static void the_output_folder_is_not_in_the_digest (void **state)
 
 static void max_error_is_a_pin_of_its_own (void **state)
 {
-    (void) state;
     wm_pins_t pins = good (), other = good (), back;
     char text[WM_PINS_BYTES_MAX];
     uint8_t a[16], b[16];
@@ -84,7 +81,6 @@ static void max_error_is_a_pin_of_its_own (void **state)
 /* A campaign begun before batches were cut evenly goes on with its own cut.  */
 static void cut_is_a_pin_of_its_own (void **state)
 {
-    (void) state;
     wm_pins_t old = good (), even = good (), back;
     char text[WM_PINS_BYTES_MAX];
     uint8_t a[16], b[16];
@@ -111,7 +107,6 @@ static void cut_is_a_pin_of_its_own (void **state)
 /* A campaign begun before it was pinned who judged the model goes on.  */
 static void judged_by_is_a_pin_of_its_own (void **state)
 {
-    (void) state;
     wm_pins_t old = good (), judged = good (), back;
     char text[WM_PINS_BYTES_MAX];
     uint8_t a[16], b[16];
@@ -130,7 +125,6 @@ static void judged_by_is_a_pin_of_its_own (void **state)
 
 static void differences_are_named (void **state)
 {
-    (void) state;
     wm_pins_t pins = good (), other = good ();
     wm_error_t error;
     strcpy (other.precision, "fast");
@@ -153,7 +147,6 @@ static void differences_are_named (void **state)
 
 static void changes_are_listed (void **state)
 {
-    (void) state;
     char text[400];
     wm_pins_t pins = good (), other = good ();
     wm_pins_changes (&pins, &other, text, sizeof text);
@@ -177,7 +170,6 @@ static void changes_are_listed (void **state)
 
 static void broken_pins_are_refused (void **state)
 {
-    (void) state;
     wm_pins_t pins = good (), back;
     char text[WM_PINS_BYTES_MAX], bad[WM_PINS_BYTES_MAX];
     size_t bytes = wm_pins_print (&pins, text);
@@ -201,7 +193,6 @@ static void broken_pins_are_refused (void **state)
 
 static void planes_elsewhere_are_pinned (void **state)
 {
-    (void) state;
     static const struct {
         const char *planes, *input, *path;
     } list[] = { { "/p/all.h5", "/d/hits.h5", "/p/all.h5" },
@@ -261,7 +252,6 @@ static void planes_elsewhere_are_pinned (void **state)
 
 static void an_input_is_as_new_as_its_planes (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/wm-pair-XXXXXX", path[64], last[PATH_MAX];
     wm_pins_t pins = good ();
     uint64_t size = 7;

@@ -43,7 +43,6 @@ static char *output_of (wm_process_t process, const char *command, int *status)
 /* Signals that the parent handles, ignores or blocks have their default effect in the child.  */
 static void test_signals (void **state)
 {
-    (void) state;
     int status;
     sigset_t blocked, before;
     const struct sigaction handler = { .sa_handler = on_signal };
@@ -71,7 +70,6 @@ static void test_signals (void **state)
 /* Of what is open here, also without O_CLOEXEC, a child has what is meant for it.  */
 static void test_descriptors (void **state)
 {
-    (void) state;
     int status;
     const int keep = 31, most = 35; /* 32 and on: named */
     assert_int_equal (dup2 (STDERR_FILENO, 30), 30);
@@ -99,7 +97,6 @@ static void test_descriptors (void **state)
 
 static void test_session (void **state)
 {
-    (void) state;
     int status;
     char *text = output_of ((wm_process_t){ 0 }, "cut -d' ' -f5,6 /proc/$$/stat; echo $$", &status);
     int group, session, pid;
@@ -116,7 +113,6 @@ static void set_value (const void *argument)
 
 static void test_environment (void **state)
 {
-    (void) state;
     static const char show[] =
         "echo \"$X509_USER_PROXY,$BEARER_TOKEN,$BEARER_TOKEN_FILE,$BEARER_TOKENS,"
         "$WM_TEST_PREPARED\"";
@@ -141,7 +137,6 @@ static void test_environment (void **state)
 
 static void test_missing_program (void **state)
 {
-    (void) state;
     int status;
     const char *const argv[] = { "wm-no-such-program", NULL };
     char *text = output_of ((wm_process_t){ .program = argv[0], .argv = argv }, NULL, &status);
@@ -152,7 +147,6 @@ static void test_missing_program (void **state)
 
 static void test_output_limit (void **state)
 {
-    (void) state;
     const int fd = memfd_create ("output", MFD_CLOEXEC);
     assert_int_equal (write (fd, "12345", 5), 5);
     assert_null (wm_process_output (fd, 4));
@@ -177,7 +171,6 @@ static ssize_t read_all (int fd, char *text, size_t n)
 /* What a child has started ends with it.  */
 static void test_kill (void **state)
 {
-    (void) state;
     int ends[2];
     char byte;
     assert_int_equal (pipe2 (ends, O_CLOEXEC), 0);
@@ -199,7 +192,6 @@ static void test_kill (void **state)
 /* A child with a death signal ends with this process, however that ends; one without lives on.  */
 static void test_death (void **state)
 {
-    (void) state;
     for (int lives_on = 0; lives_on < 2; lives_on++) {
         int ends[2];
         pid_t child = 0;
@@ -253,7 +245,6 @@ static int first_is_followed (void)
 /* A parent is followed, also where it is process 1; one that has ended is noticed.  */
 static void test_follow (void **state)
 {
-    (void) state;
     int status;
     const pid_t self = getpid ();
     pid_t pid = fork ();
@@ -306,7 +297,6 @@ static long faults_of_batches (bool keeps)
 
 static void test_kept_memory (void **state)
 {
-    (void) state;
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* they have their own malloc */
     assert_true (faults_of_batches (false) > 1000);
     assert_true (faults_of_batches (true) < 100);

@@ -20,7 +20,6 @@ ssize_t readlink (const char *restrict path, char *restrict target, size_t bytes
 
 static void itself_or_its_launcher (void **state)
 {
-    (void) state;
     static char deep[PATH_MAX];
     const struct {
         const char *exe, *wanted;
@@ -43,7 +42,6 @@ static void itself_or_its_launcher (void **state)
 /* What lies beside the program: no path at all is better than a part of one.  */
 static void beside_it (void **state)
 {
-    (void) state;
     static char deep[PATH_MAX];
     const struct {
         const char *exe, *name, *wanted;

@@ -8,7 +8,6 @@
 
 static void rows_survive (void **state)
 {
-    (void) state;
     wm_ragged_t given[4] = { { .n_dim = 1, .dim = { 3 } },
                              { .n_dim = 0 },
                              { .n_dim = 2, .dim = { 0, 7 } },
@@ -36,7 +35,6 @@ static void rows_survive (void **state)
 /* A tensor of a type that is carried exactly takes several float32s a value.  */
 static void types_survive (void **state)
 {
-    (void) state;
     wm_ragged_t given[3] = { { .n_dim = 1, .dim = { 3 }, .type = 7 }, /* INT64 */
                              { .n_dim = 0, .type = 11 },              /* FP64 */
                              { .n_dim = 2, .dim = { 2, 1 } } },
@@ -74,7 +72,6 @@ static void types_survive (void **state)
 
 static void large_rows_are_refused (void **state)
 {
-    (void) state;
     float row[16];
     wm_ragged_t one = { .n_dim = 1, .dim = { WM_RAGGED_VALUES_MAX - 4 } };
     assert_int_equal (wm_ragged_begin (row, SIZE_MAX, 1, &one), WM_RAGGED_VALUES_MAX);
@@ -101,7 +98,6 @@ static void refused (const float *value, size_t n, const char *word)
 
 static void hostile_rows_are_refused (void **state)
 {
-    (void) state;
     const float fine[] = { 7, 2, 1, 1, 0, 5, 6 };
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     uint32_t n;
@@ -155,7 +151,6 @@ static void hostile_rows_are_refused (void **state)
 
 static void refusals_are_told (void **state)
 {
-    (void) state;
     float row[24];
     char text[40];
     uint32_t n;

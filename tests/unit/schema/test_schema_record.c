@@ -31,7 +31,6 @@ static wm_record_t example (void)
 
 static void round_trip (void **state)
 {
-    (void) state;
     wm_record_t record = example (), back;
     static uint8_t buffer[4096];
     size_t bytes;
@@ -57,7 +56,6 @@ static void round_trip (void **state)
 
 static void another_place (void **state)
 {
-    (void) state;
     wm_record_t record = example (), back;
     static uint8_t buffer[4096];
     const size_t bytes = wm_record_encode (&record, 5, 4096, buffer);
@@ -68,7 +66,6 @@ static void another_place (void **state)
 
 static void every_bit (void **state)
 {
-    (void) state;
     wm_record_t record = example (), back;
     static uint8_t buffer[4096];
     const size_t bytes = wm_record_encode (&record, 5, 4096, buffer);
@@ -86,7 +83,6 @@ static void every_bit (void **state)
 
 static void limits (void **state)
 {
-    (void) state;
     wm_error_t error;
     size_t bytes;
     wm_record_t record = example ();
@@ -106,7 +102,6 @@ static void limits (void **state)
 
 static void names (void **state)
 {
-    (void) state;
     for (uint32_t type = 1; type < WM_RECORD_TYPE_END; type++)
         assert_string_not_equal (wm_record_name (type), "?");
     assert_string_equal (wm_record_name (0), "?");

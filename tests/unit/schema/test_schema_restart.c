@@ -7,7 +7,6 @@
    not.  */
 static void test_rows (void **state)
 {
-    (void) state;
     static const wm_restart_rule_t rule = { 200, 1000, .quick = 100, .give_up = 5 };
     static const struct {
         int64_t lasted;
@@ -39,7 +38,6 @@ static void test_rows (void **state)
 /* Without a limit nothing is given up, and no pause overflows; without pauses it is due at once. */
 static void test_bounds (void **state)
 {
-    (void) state;
     static const wm_restart_rule_t patient = { .first = 3, .most = INT64_MAX / 4 }, hasty = { 0 };
     wm_restart_t self = { 0 }, other = { 0 };
     for (int i = 0; i < 200; i++) {

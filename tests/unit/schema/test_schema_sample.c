@@ -22,7 +22,6 @@ static wm_batch_t patches (uint32_t n_hit, uint32_t values, int noise)
 
 static void samples_survive (void **state)
 {
-    (void) state;
     uint8_t *payload = malloc (WM_RAW_BYTES_MAX);
     wm_coder_t *coder = wm_coder_new ();
     wm_batch_t in[3], *out = calloc (WM_SAMPLE_BATCHES_MAX, sizeof *out);
@@ -57,7 +56,6 @@ static void samples_survive (void **state)
 
 static void what_does_not_fit_is_left_out (void **state)
 {
-    (void) state;
     uint8_t *payload = malloc (WM_RAW_BYTES_MAX);
     wm_coder_t *coder = wm_coder_new ();
     wm_batch_t large = patches (400, 2304, 1), small = patches (1, 10, 0);

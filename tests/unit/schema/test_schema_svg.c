@@ -19,7 +19,6 @@ static char *escaped (const char *text)
 
 static void test_text (void **state)
 {
-    (void) state;
 #define BAD "\xef\xbf\xbd"
     static const char *const text[][2] = {
         { "plain 1:2:3", "plain 1:2:3" },
@@ -60,7 +59,6 @@ static void ticks_are (wm_svg_axis_t axis, uint32_t n_most, const char *wanted)
 
 static void test_ticks (void **state)
 {
-    (void) state;
     ticks_are ((wm_svg_axis_t){ 0, 1, false, "" }, 6, "0.0 0.2 0.4 0.6 0.8 1.0");
     ticks_are ((wm_svg_axis_t){ 0, 6000, false, "" }, 8, "0 1000 2000 3000 4000 5000 6000");
     ticks_are ((wm_svg_axis_t){ -0.3, 0.3, false, "" }, 4, "-0.2 0.0 0.2");
@@ -91,7 +89,6 @@ static void times_are (double from, double to, uint32_t n_most, const char *want
 
 static void test_times (void **state)
 {
-    (void) state;
     const double day = 86400, nov23 = 1795392000;
     times_are (nov23, nov23 + 40, 6, "Nov 23 00:00:10 00:00:20 00:00:30 00:00:40");
     times_are (nov23 + 60, nov23 + 3661, 8, "00:10 00:20 00:30 00:40 00:50 01:00");
@@ -114,7 +111,6 @@ static void fits (bool is_log, double least, double most, double from, double to
 
 static void test_fit (void **state)
 {
-    (void) state;
     fits (false, 0.03, 0.97, 0, 1);
     fits (false, -4.2, 17, -5, 20);
     fits (false, 3, 3, 3, 3.2);
@@ -151,7 +147,6 @@ static void has (const char *text, bool wanted)
 
 static void test_plot (void **state)
 {
-    (void) state;
     const uint64_t count[] = { 0, 5, 5, 1000, 10 };
     wm_svg_t plot = plot_of ((wm_svg_axis_t){ 0, 1, false, "score \"em\"" },
                              (wm_svg_axis_t){ 0.5, 1000, true, "hits" });
@@ -180,7 +175,6 @@ static void test_plot (void **state)
 /* Bars are cut to the frame, or left out, and never too thin to be seen; rows have names.  */
 static void test_bars (void **state)
 {
-    (void) state;
     static const char *const name[] = { "<first>", "second" };
     free (drawn);
     wm_svg_t plot = { .out = open_memstream (&drawn, &drawn_bytes),
@@ -212,7 +206,6 @@ static void test_bars (void **state)
 /* The first decade is for 0; a tick beside it is left out where the texts would touch.  */
 static void test_zero (void **state)
 {
-    (void) state;
     for (int crowded = 0; crowded < 2; crowded++) {
         wm_svg_t plot =
             plot_of ((wm_svg_axis_t){ 1, 1, false, "" }, (wm_svg_axis_t){ 0, 1, false, "" });
@@ -234,7 +227,6 @@ static void test_zero (void **state)
 
 static void test_density (void **state)
 {
-    (void) state;
     static const uint64_t count[6] = { 0, 1, 0, 0, 1000, 1 }; /* two rows of three */
     wm_svg_t plot =
         plot_of ((wm_svg_axis_t){ 0, 1, false, "a" }, (wm_svg_axis_t){ 0, 1, false, "b" });
@@ -251,7 +243,6 @@ static void test_density (void **state)
 
 static void test_colours (void **state)
 {
-    (void) state;
     static const char *const label[] = { "track", "em", "michel", "none", "a", "b" };
     for (uint32_t i = 0; i < 4; i++)
         for (uint32_t k = 0; k < i; k++)
@@ -265,7 +256,6 @@ static void test_colours (void **state)
 
 static void test_page (void **state)
 {
-    (void) state;
     char *page = NULL;
     size_t bytes;
     FILE *out = open_memstream (&page, &bytes);

@@ -63,7 +63,6 @@ static int serve (void)
 
 static void it_hears_each_state (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/test-systemd-XXXXXX", path[64];
     assert_non_null (mkdtemp (folder));
     for (int abstract = 0; abstract < 2; abstract++) {
@@ -96,7 +95,6 @@ static int serve_on (void)
 
 static void it_waits_for_nobody (void **state)
 {
-    (void) state;
     char path[64];
     snprintf (path, sizeof path, "@wiremill-test-%d", getpid ());
     const int fd = make_socket (path);
@@ -114,7 +112,6 @@ static int serve_nobody (void)
 
 static void other_places_are_passed_over (void **state)
 {
-    (void) state;
     char path[200];
     memset (path, 'x', sizeof path);
     path[0] = '/';
@@ -152,7 +149,6 @@ static int take_descriptors (void)
 
 static void it_takes_descriptors (void **state)
 {
-    (void) state;
     in_child (take_descriptors, "");
 }
 

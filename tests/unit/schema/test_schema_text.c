@@ -40,7 +40,6 @@ static void lines_are (const char *text, size_t bytes, size_t bytes_max, const c
 
 static void lines_end_in_three_ways (void **state)
 {
-    (void) state;
     static const struct {
         const char *text, *want;
     } cases[] = {
@@ -77,7 +76,6 @@ static void lines_end_in_three_ways (void **state)
 
 static void a_text_becomes_plain (void **state)
 {
-    (void) state;
     char text[40] = "\xef\xbb\xbf"
                     "a\rb\r\nc\n\rd";
     size_t bytes = strlen (text);
@@ -93,7 +91,6 @@ static void a_text_becomes_plain (void **state)
 
 static void blanks_are_cut (void **state)
 {
-    (void) state;
     static const char *const cases[][2] = {
         { "", "" },
         { " \t\f\v\r\n", "" },
@@ -127,7 +124,6 @@ static void cells_are (const char *line, const char *want)
 
 static void cells_have_quotes (void **state)
 {
-    (void) state;
     cells_are ("", "|");
     cells_are ("a, b ,", "a|b||");
     cells_are ("a;b;c", "a|b|c|");
@@ -140,7 +136,6 @@ static void cells_have_quotes (void **state)
 
 static void join_lines_are_taken (void **state)
 {
-    (void) state;
     static const char *const forms[] = { "%s",         "%s\n",   "%s\r",           "%s\r\n",
                                          " %s ",       "\t%s\f", "\xef\xbb\xbf%s", "%s\xc2\xa0\n",
                                          "\r\n\r\n%s", "\r%s\r" };
@@ -162,7 +157,6 @@ static void join_lines_are_taken (void **state)
 
 static void words_of_a_shell (void **state)
 {
-    (void) state;
     static const char *const list[][2] = { { "/a-b_c.h5", "/a-b_c.h5" }, { "", "''" },
                                            { "a b", "'a b'" },           { "it's", "'it'\\''s'" },
                                            { "$x;*", "'$x;*'" },         { "'", "''\\'''" } };
@@ -176,7 +170,6 @@ static void words_of_a_shell (void **state)
 /* Also where the text ends within a character; a NUL is no text. test_schema_svg.c has more.  */
 static void texts_are_utf8 (void **state)
 {
-    (void) state;
     static const struct {
         const char *text;
         size_t bytes;
@@ -195,7 +188,6 @@ static void texts_are_utf8 (void **state)
 /* Room for what is asked and half as much more; what is there stays, also where it cannot grow.  */
 static void arrays_grow (void **state)
 {
-    (void) state;
     uint32_t *list = NULL;
     size_t max = 0, n_grown = 0;
     for (uint32_t i = 0; i < 10000; i++) {

@@ -9,7 +9,6 @@
 
 static void kinds (void **state)
 {
-    (void) state;
     static const struct {
         const char *name;
         wm_url_t is;
@@ -23,7 +22,6 @@ static void kinds (void **state)
 
 static void files (void **state)
 {
-    (void) state;
     uint64_t size;
     int64_t mtime_ns;
     assert_int_equal (wm_path_length ("root://h:1094//d/a.h5"), strlen ("root://h:1094//d/a.h5"));
@@ -34,7 +32,6 @@ static void files (void **state)
 
 static void secrets (void **state)
 {
-    (void) state;
     static const struct {
         const char *before, *after;
     } row[] = {
@@ -67,7 +64,6 @@ static void secrets (void **state)
 
 static void the_path_of_a_local_file (void **state)
 {
-    (void) state;
     static const char *const row[][2] = {
         { "file:///a/b.h5", "/a/b.h5" }, { "file://localhost/a%20b.h5", "/a b.h5" },
         { "file:///a%2", "/a%2" },       { "file:///a%00b", "/a%00b" },
