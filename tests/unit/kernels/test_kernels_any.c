@@ -134,7 +134,6 @@ static void find (const wm_gpu_checks_t *checks, uint32_t bad[2][4], uint32_t ro
 
 static void copies_are_by_their_definition (void **state)
 {
-    (void) state;
     static side_t from, to, want;
     uint32_t tiled = 0, widths[9] = { 0 };
     seed = 1;
@@ -170,7 +169,6 @@ static void copies_are_by_their_definition (void **state)
 
 static void scans_are_by_their_definition (void **state)
 {
-    (void) state;
     static side_t from;
     seed = 2;
     for (int c = 0; c < CASES; c++) {
@@ -196,7 +194,6 @@ static void scans_are_by_their_definition (void **state)
 
 static void pools_are_by_their_definition (void **state)
 {
-    (void) state;
     static side_t from, to, want;
     static const uint32_t channels[] = { 1, 3, 4, 8, 12, 16 };
     seed = 3;
@@ -253,7 +250,6 @@ static void pools_are_by_their_definition (void **state)
 
 static void joins_are_by_their_definition (void **state)
 {
-    (void) state;
     static side_t from, second, to, want;
     static const wm_act_t act[] = { WM_ACT_NONE, WM_ACT_RELU, WM_ACT_LEAKY, WM_ACT_CLIP,
                                     WM_ACT_TANH };
@@ -532,7 +528,6 @@ static void assert_held (const float *scores, const float *right, uint32_t n, co
    nothing of it shows in the scores.  */
 static void what_is_infinite_on_its_way_is_held (void **state)
 {
-    (void) state;
     static void (*const make[]) (graph_t * g) = { like_squeezenet, like_resnet, like_vgg,
                                                   like_its_input, like_holes };
     for (size_t k = 0; k < sizeof make / sizeof *make; k++) {
@@ -600,7 +595,6 @@ static wm_any_net_t *louder (const wm_any_net_t *net, uint32_t k)
    else, though what weights prove to be finite is not read.  */
 static void what_weights_prove_is_so (void **state)
 {
-    (void) state;
     static void (*const make[]) (graph_t * g) = { like_squeezenet, like_resnet, like_vgg };
     for (size_t k = 0; k < sizeof make / sizeof *make; k++) {
         wm_any_net_t *net = net_of (make[k]);
@@ -643,7 +637,6 @@ static void what_weights_prove_is_so (void **state)
 /* A patch with a value that is not finite, whatever reads it first, in each precision.  */
 static void what_is_not_finite_in_a_patch_is_held (void **state)
 {
-    (void) state;
     static void (*const make[]) (graph_t * g) = { like_squeezenet, like_its_input };
     for (size_t k = 0; k < 2 * 3; k++) {
         wm_any_net_t *net = net_of (make[k / 3]);
@@ -671,7 +664,6 @@ static void what_is_not_finite_in_a_patch_is_held (void **state)
 /* Which values a launch of its own checks: those that no kernel of ours reads.  */
 static void only_what_nothing_of_ours_reads_is_scanned (void **state)
 {
-    (void) state;
     static const struct {
         void (*make) (graph_t *g);
         uint32_t scans[2], proved; /* in float32, in half; of them by weights */
@@ -699,7 +691,6 @@ static void only_what_nothing_of_ours_reads_is_scanned (void **state)
    not to grow.  */
 static void what_is_read_and_written_is_within_bounds (void **state)
 {
-    (void) state;
     static const struct {
         void (*make) (graph_t *g);
         const char *name;

@@ -27,7 +27,6 @@ static int open_library (void **state)
 {
     char path[PATH_MAX];
     const char *build = getenv ("WM_BUILD");
-    (void) state;
     snprintf (path, sizeof path, "%s/lib/onnxruntime/libonnxruntime.so.1",
               build ? build : "build/release");
     library = dlopen (path, RTLD_NOW | RTLD_LOCAL);
@@ -42,7 +41,6 @@ static int remove_one (const char *path, const struct stat *status, int kind, st
 
 static int remove_home (void **state)
 {
-    (void) state;
     return nftw (home, remove_one, 10, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -73,7 +71,6 @@ static int begin (void)
 /* What its calls of getenv are given, whatever the user's environment says.  */
 static void fixed_values (void **state)
 {
-    (void) state;
     setenv ("ORT_DISABLE_TELEMETRY", "0", 1);
     assert_string_equal (wm_environment_visible ("ORT_DISABLE_TELEMETRY"), "1");
     unsetenv ("ORT_DISABLE_TELEMETRY");
@@ -85,7 +82,6 @@ static void fixed_values (void **state)
 static void no_telemetry (void **state)
 {
     int status;
-    (void) state;
     if (!library)
         skip ();
     fflush (NULL);

@@ -97,7 +97,6 @@ static void check (const wm_model_t *model)
 
 static void bits_do_not_depend_on_blocks (void **state)
 {
-    (void) state;
     for (uint32_t n_input = 1; n_input <= 2; n_input++) {
         graph_t g = image_graph (n_input);
         save_graph (&g);
@@ -161,7 +160,6 @@ static bool is_same (const wm_model_t *model, way_t one, way_t another)
 /* A difference in the last bit of one score is found; scores that cannot differ show nothing.  */
 static void the_same_bits_must_be_shown (void **state)
 {
-    (void) state;
     graph_t g = image_graph (2);
     save_graph (&g);
     wm_model_t *model = imported (NULL);

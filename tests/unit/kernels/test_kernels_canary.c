@@ -69,7 +69,6 @@ static wm_fault_t check_with (wm_canary_t *canary, uint32_t from, uint32_t to, f
    last output, above and below; and what is within the tolerance is no fault.  */
 static void one_of_each_stretch (void **state)
 {
-    (void) state;
     const uint32_t each = HITS / WM_CANARIES;
     wm_canary_t *canary = wm_canary_new (model, NULL, TOLERANCE, 1, NULL);
     assert_non_null (canary);
@@ -90,7 +89,6 @@ static void one_of_each_stretch (void **state)
 /* Hits that are cut from a plane: those of their own places are compared, and no others.  */
 static void hits_of_a_plane (void **state)
 {
-    (void) state;
     enum { WIRES = 60, COLUMNS = 50 };
     static float value[WIRES * COLUMNS], should[HITS * OUTPUTS];
     static uint32_t wire[HITS], run_wire[WIRES], run_first[WIRES], run_length[WIRES];
@@ -138,7 +136,6 @@ static void hits_of_a_plane (void **state)
 /* With tolerance 0 nothing but the CPU's bits passes: no NaN and no infinity.  */
 static void the_same_bits (void **state)
 {
-    (void) state;
     const wm_batch_t all = first_hits (HITS);
     static const float odd[] = { NAN, INFINITY, -INFINITY };
     wm_canary_t *canary = wm_canary_new (model, NULL, 0, 1, NULL);
@@ -156,7 +153,6 @@ static void the_same_bits (void **state)
    nor is one taken while another is checked.  */
 static void jobs_in_their_share (void **state)
 {
-    (void) state;
     const wm_batch_t all = first_hits (HITS);
     wm_error_t error = { 0 };
     for (int wrong = 0; wrong < 2; wrong++) {
@@ -206,7 +202,6 @@ static wm_canary_cache_t *begun (wm_job_t *job, double share)
 /* Every row is compared whole, hits and known patches.  */
 static void every_row_is_compared (void **state)
 {
-    (void) state;
     static const uint32_t sizes[] = { 1, 10, WM_CANARY_CACHE_ROWS - WM_RECALLS, HITS };
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         const wm_batch_t batch = first_hits (sizes[s]);
@@ -243,7 +238,6 @@ static bool has_hit (const wm_job_t *job, uint32_t hit)
    mostly.  */
 static void any_stretch_of_a_large_batch (void **state)
 {
-    (void) state;
     const wm_batch_t batch = first_hits (WM_CANARY_CACHE_ROWS - WM_RECALLS + 2);
     wm_job_t job = { .batch = &batch, .status = status, .scores = right };
     unsigned first = 0, last = 0;
@@ -260,7 +254,6 @@ static void any_stretch_of_a_large_batch (void **state)
 
 static void checks_in_their_share (void **state)
 {
-    (void) state;
     const wm_batch_t batch = first_hits (10);
     wm_job_t job = { .batch = &batch, .status = status, .scores = right }, *back;
     wm_canary_cache_t *cache = begun (&job, 1e-9);

@@ -64,7 +64,6 @@ static void reset (void)
 /* Every half, every tie between two, and both neighbours of the tie.  */
 static void halves_round_to_nearest_even (void **state)
 {
-    (void) state;
     for (uint32_t h = 0; h < 0x7c00; h++) {
         const float x = wm_half_value ((uint16_t) h), next = wm_half_value ((uint16_t) (h + 1));
         const float tie = h < 0x7bff ? (x + next) / 2 : 65520;
@@ -112,7 +111,6 @@ static void agree_on (const gpu_shape_t *shape, wm_spec_view_t view, wm_gpu_prec
 
 static void planes_agree_with_double (void **state)
 {
-    (void) state;
     reset ();
     for (int p = WM_GPU_F32; p <= WM_GPU_F16; p += 2) {
         agree_on (&small, WM_FULL_VIEW, (wm_gpu_precision_t) p, HITS);
@@ -123,7 +121,6 @@ static void planes_agree_with_double (void **state)
 
 static void the_real_network_agrees_with_double (void **state)
 {
-    (void) state;
     reset ();
     for (int p = WM_GPU_F32; p <= WM_GPU_F16; p += 2)
         agree_on (&gpu_shape_real, WM_FULL_VIEW, (wm_gpu_precision_t) p, 24);
@@ -132,7 +129,6 @@ static void the_real_network_agrees_with_double (void **state)
 /* Every activation, behind convolutions and dense layers, in every precision.  */
 static void every_activation_agrees_with_double (void **state)
 {
-    (void) state;
     static float scores[HITS * GPU_OUTPUTS];
     wm_net_t *net = gpu_net_new (&odd, 1);
     wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
@@ -161,7 +157,6 @@ static void every_activation_agrees_with_double (void **state)
 
 static void bits_do_not_depend_on_grouping (void **state)
 {
-    (void) state;
     reset ();
     static float all[HITS * GPU_OUTPUTS], parts[HITS * GPU_OUTPUTS];
     wm_net_t *net = gpu_net_new (&small, 1);
@@ -188,7 +183,6 @@ static void bits_do_not_depend_on_grouping (void **state)
 
 static void values_that_cannot_be_computed_hold_their_patch_only (void **state)
 {
-    (void) state;
     reset ();
     wm_net_t *net = gpu_net_new (&small, 1);
     static float patch[4 * 120], scores[4 * GPU_OUTPUTS];
@@ -214,7 +208,6 @@ static void values_that_cannot_be_computed_hold_their_patch_only (void **state)
 /* A network that our own kernels refuse is not lost: these steps run it.  */
 static void what_cannot_be_run_is_refused_by_name (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     wm_net_t *net = gpu_net_new (&odd, 1), large = *net;
     assert_non_null (wm_cuda_refuse (net, WM_GPU_F32));
@@ -235,7 +228,6 @@ static void what_cannot_be_run_is_refused_by_name (void **state)
 /* A library is found in WM_CUDA_LIBS, and in a Python's nvidia packages.  */
 static void libraries_are_found (void **state)
 {
-    (void) state;
     char root[] = "/tmp/wm_libs_XXXXXX", path[256], line[800];
     void *symbol[2];
     assert_non_null (mkdtemp (root));
@@ -281,7 +273,6 @@ static void libraries_are_found (void **state)
    tests/plants show here.  */
 static void a_small_engine_is_right_throughout (void **state)
 {
-    (void) state;
     static float scores[HITS * GPU_OUTPUTS], patch[120];
     const gpu_shape_t steep = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 4000, false };
     reset ();

@@ -24,7 +24,6 @@ static wm_model_t *model;
 
 static int set_up (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/wm_any_XXXXXX", onnx[64], wmm[64], why[480];
     wm_error_t error = { 0 };
     if (!mkdtemp (folder))
@@ -43,7 +42,6 @@ static int set_up (void **state)
 
 static int tear_down (void **state)
 {
-    (void) state;
     wm_any_net_destroy (&net);
     wm_model_destroy (&model);
     return 0;
@@ -65,7 +63,6 @@ static wm_cuda_t *engine (const wm_spec_t *spec, uint32_t rows)
 
 static void known_answers_are_known (void **state)
 {
-    (void) state;
     const float *inputs, *want;
     float scores[64 * OUTPUTS];
     _Atomic uint64_t progress = 0;
@@ -183,7 +180,6 @@ static void lay_out (wm_spec_view_t view, uint32_t n_wire, uint32_t n_col, uint3
 
 static void planes_are_cut_on_the_device (void **state)
 {
-    (void) state;
     lay_out (WM_FULL_VIEW, 40, 50, 1, false);
     lay_out (WM_OWN_VIEW, 40, 300, 1, false);
     lay_out (WM_FULL_VIEW, 4100, 4200, 1, false);
@@ -196,7 +192,6 @@ static void planes_are_cut_on_the_device (void **state)
    leave less than a fifth of the memory free, the host cuts the patches, with the same bits.  */
 static void a_plane_takes_no_room_from_the_model (void **state)
 {
-    (void) state;
     static float scores[HITS * OUTPUTS], want[HITS * OUTPUTS];
     static const struct {
         size_t free_mib;
@@ -229,7 +224,6 @@ static void a_plane_takes_no_room_from_the_model (void **state)
 /* Patches in memory that the engine pinned are copied from there, others through its own.  */
 static void patches_are_taken_from_where_they_lie (void **state)
 {
-    (void) state;
     static float memory[(HITS + 5) * 120], scores[HITS * OUTPUTS], want[HITS * OUTPUTS];
     wm_batch_t batch = {
         .kind = WM_BATCH_PATCHES, .n_hit = HITS, .patch_values = 120, .patch = memory
@@ -261,7 +255,6 @@ static void patches_are_taken_from_where_they_lie (void **state)
 
 static void planes_and_groups (void **state)
 {
-    (void) state;
     agree (WM_GPU_F32, 1e-5f);
     agree (WM_GPU_TF32, 5e-4f);
     agree (WM_GPU_F16, 1e-3f);
@@ -271,7 +264,6 @@ static void planes_and_groups (void **state)
    call, and nothing after it.  */
 static void batches_share_launches (void **state)
 {
-    (void) state;
     static float alone[HITS * OUTPUTS], together[HITS * OUTPUTS], patch[5 * 120];
     wm_spec_t spec = gpu_spec (wm_model_net (model), true, WM_FULL_VIEW);
     wm_batch_t plane, part[9];
@@ -327,7 +319,6 @@ static void batches_share_launches (void **state)
 
 static void planes_that_cannot_be_cut_are_refused (void **state)
 {
-    (void) state;
     float scores[HITS * OUTPUTS];
     wm_error_t error = { 0 };
     wm_spec_t spec = gpu_spec (wm_model_net (model), true, WM_FULL_VIEW);
@@ -358,7 +349,6 @@ static void planes_that_cannot_be_cut_are_refused (void **state)
    named.  */
 static void what_half_cannot_hold (void **state)
 {
-    (void) state;
     static float patch[3 * 120], scores[3 * OUTPUTS], want[3 * OUTPUTS];
     wm_batch_t batch = {
         .kind = WM_BATCH_PATCHES, .n_hit = 3, .patch_values = 120, .patch = patch
@@ -468,7 +458,6 @@ static void keeps_its_bits (const double scale[4], int node, const char *text)
 
 static void what_half_would_lose (void **state)
 {
-    (void) state;
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
     keeps_its_bits ((double[]){ 1, 1, 1, 1 }, -1, "");
     keeps_its_bits ((double[]){ 0x1p12, 0x1p-8, 1, 1 }, 0, "has weights so small");
@@ -482,7 +471,6 @@ static void what_half_would_lose (void **state)
    channels last, because it has one channel.  */
 static void a_first_convolution_reads_the_patch_in_half (void **state)
 {
-    (void) state;
     static wm_any_net_t direct;
     static float patch[9 * 120], scores[9 * OUTPUTS], want[9 * OUTPUTS];
     const wm_batch_t batch = {
@@ -513,7 +501,6 @@ static void a_first_convolution_reads_the_patch_in_half (void **state)
 
 static void what_a_gpu_lacks_is_said (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     wm_gpu_fake = (wm_gpu_fake_t){ .absent = true };
     assert_null (wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 4, &error));
@@ -611,7 +598,6 @@ static void fail_each_of_a_plane (void)
 
 static void every_failure_is_named_and_releases_nothing (void **state)
 {
-    (void) state;
     fail_each_of_a_plane ();
     fail_each (WM_GPU_F32, false);
     fail_each (WM_GPU_F32, true);
@@ -641,7 +627,6 @@ static uint32_t rows_of (uint32_t places, uint32_t channels, int n_sm)
 
 static void launches_fill_the_device (void **state)
 {
-    (void) state;
     assert_int_equal (rows_of (1936, 48, 1), 64);
     assert_int_equal (rows_of (1936, 48, 132), 64); /* 968 tiles, 264 are wanted */
     assert_int_equal (rows_of (169, 64, 132), 256); /* 128: 169 tiles; 256: 338 */
@@ -659,7 +644,6 @@ static void launches_fill_the_device (void **state)
 /* Scores by graphs are those step by step, in few calls; graphs that fail leave the steps.  */
 static void launches_are_graphs_where_they_can_be (void **state)
 {
-    (void) state;
     enum { ROWS = 8, PATCHES = 20 };
     static float patch[PATCHES * 120], scores[2][PATCHES * OUTPUTS];
     wm_error_t error = { 0 };

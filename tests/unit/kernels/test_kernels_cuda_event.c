@@ -67,7 +67,6 @@ static void thin (unsigned long n)
 
 static int set_up (void **state)
 {
-    (void) state;
     const double start = proof_clock ();
     net = gpu_net_new (&gpu_shape_real, 1);
     if (wm_spec_preset (&spec, "protodune-2021", NULL))
@@ -93,7 +92,6 @@ static int set_up (void **state)
 
 static int tear_down (void **state)
 {
-    (void) state;
     gpu_event_free (&event);
     gpu_net_destroy (&net);
     free (want);
@@ -137,7 +135,6 @@ static void agree (bool ours, wm_gpu_precision_t precision, double tolerance)
 
 static void what_the_product_takes_agrees (void **state)
 {
-    (void) state;
     agree (true, WM_GPU_F32, 1e-5);
     agree (true, WM_GPU_SPLIT, 1e-5);
     agree (true, WM_GPU_F16, 1e-3);
@@ -145,7 +142,6 @@ static void what_the_product_takes_agrees (void **state)
 
 static void what_cudnn_computes_agrees (void **state)
 {
-    (void) state;
     if (!proof_size (0, 1, 1))
         skip ();
     agree (false, WM_GPU_F32, 1e-5);
@@ -178,7 +174,6 @@ static void floors_are_near (const gpu_event_t *whole, const gpu_counted_t *coun
    the list of it, and float32 the sums of 44 rows in place of four bands'.  */
 static void a_whole_event_writes_little (void **state)
 {
-    (void) state;
     static const struct {
         wm_gpu_precision_t precision;
         wm_gpu_kernel_t dense;

@@ -21,7 +21,6 @@ static wm_model_t *model;
 
 static int set_up (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/wm_cuda_XXXXXX", onnx[64], wmm[64], why[480];
     wm_error_t error = { 0 };
     if (!mkdtemp (folder))
@@ -39,7 +38,6 @@ static int set_up (void **state)
 
 static int tear_down (void **state)
 {
-    (void) state;
     wm_model_destroy (&model);
     return 0;
 }
@@ -52,7 +50,6 @@ static wm_device_t *device_of (const char *engine, const char *precision, wm_err
 
 static void a_machine_without_it_says_so_in_a_line (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     setenv ("WM_CUDA_SO", "/proc/nowhere/wm_cuda.so", 1);
     assert_null (device_of ("cuda", "fast", &error));
@@ -76,7 +73,6 @@ static void a_machine_without_it_says_so_in_a_line (void **state)
 
 static void the_cpu_scores_where_there_is_no_gpu (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     wm_device_t *device = device_of ("auto", "fp32", &error);
     assert_non_null (device);
@@ -86,7 +82,6 @@ static void the_cpu_scores_where_there_is_no_gpu (void **state)
 
 static void a_gpu_knows_the_answers (void **state)
 {
-    (void) state;
     static const char *const precision[] = { "fp32", "fast" };
     for (int p = 0; p < 2; p++) {
         wm_error_t error = { 0 };
@@ -172,7 +167,6 @@ static uint32_t batches_until (wm_canary_t *canary, const plane_t *plane, double
 
 static void canaries_find_one_wrong_hit_of_a_hundred (void **state)
 {
-    (void) state;
     static plane_t plane;
     static const double tolerance[] = { 1e-5, 2e-2 };
     const unsigned long campaigns = proof_size (10, 1000, 10000);
@@ -203,7 +197,6 @@ static void canaries_find_one_wrong_hit_of_a_hundred (void **state)
 
 static void canaries_never_cry_without_cause (void **state)
 {
-    (void) state;
     static plane_t plane;
     static float noisy[PLANE_HITS * 4];
     const unsigned long batches = proof_size (20000, 1000000, 10000000) / WM_CANARIES;
@@ -227,7 +220,6 @@ static void canaries_never_cry_without_cause (void **state)
 /* With a twentieth of the time most batches pass unchecked: a wrong score is found later.  */
 static void canaries_take_no_more_than_their_share (void **state)
 {
-    (void) state;
     static plane_t plane;
     wm_error_t error = { 0 };
     make_plane (&plane);
@@ -268,7 +260,6 @@ static wm_device_t *fake_device (const plane_t *plane)
 /* A last bit is enough: at the start the device is refused, and while it works it is found.  */
 static void a_gpu_that_signs_as_the_cpu_has_its_bits (void **state)
 {
-    (void) state;
     static plane_t plane;
     wm_error_t error = { 0 };
     make_plane (&plane);
@@ -298,7 +289,6 @@ static void a_gpu_that_signs_as_the_cpu_has_its_bits (void **state)
 
 static void the_door_keeps_canaries_for_a_gpu (void **state)
 {
-    (void) state;
     static plane_t plane;
     wm_error_t error = { 0 };
     make_plane (&plane);
@@ -320,7 +310,6 @@ static void the_door_keeps_canaries_for_a_gpu (void **state)
    wrong score ends the device: no job is given out after it, and every later call fails alike.  */
 static void jobs_are_checked_on_their_way (void **state)
 {
-    (void) state;
     enum { JOBS = 40 };
     static plane_t plane;
     static uint8_t status[JOBS][PLANE_HITS];

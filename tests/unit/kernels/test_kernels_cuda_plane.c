@@ -164,7 +164,6 @@ static bool all_right (const wm_spec_t *spec)
 
 static void patches_equal_the_host_s_bit_for_bit (void **state)
 {
-    (void) state;
     for (int mode = WM_MEAN; mode <= WM_MAXMEAN; mode++)
         for (uint32_t window = 1; window <= 7; window++) {
             wm_spec_t even = spec_of (WM_OWN_VIEW, (wm_downscale_t) mode, window, 12, 10),
@@ -183,7 +182,6 @@ static void patches_equal_the_host_s_bit_for_bit (void **state)
    for which there is no room, is left for the next load.  */
 static void planes_of_one_width_go_together (void **state)
 {
-    (void) state;
     enum { N = 5 };
     static plane_t plane[N];
     const wm_batch_t *batch[N];
@@ -217,7 +215,6 @@ static void planes_of_one_width_go_together (void **state)
    right, though nothing waited for the one before.  */
 static void the_host_runs_ahead (void **state)
 {
-    (void) state;
     enum { LOADS = 2 * WM_PLANE_BUFFERS + 1, EACH = CELLS / LOADS };
     static plane_t plane[LOADS];
     device_t device;
@@ -254,7 +251,6 @@ static uint32_t load_one (device_t *self, const wm_batch_t *batch)
 
 static void what_does_not_fit_is_left_to_the_host (void **state)
 {
-    (void) state;
     static plane_t plane;
     device_t device;
     wm_spec_t own = spec_of (WM_OWN_VIEW, WM_MEAN, 6, 12, 10),
@@ -293,7 +289,6 @@ static void what_does_not_fit_is_left_to_the_host (void **state)
 
 static void every_failure_is_passed_on (void **state)
 {
-    (void) state;
     static plane_t plane;
     const wm_spec_t spec = spec_of (WM_OWN_VIEW, WM_MEAN, 6, 12, 10);
     make_plane (&plane, &spec, 20, 150, 1);

@@ -141,7 +141,6 @@ static void agree (const gpu_shape_t *shape, wm_spec_view_t view, wm_gpu_precisi
 
 static void planes_agree_with_double (void **state)
 {
-    (void) state;
     const uint32_t hits = (uint32_t) proof_size (90, HITS, HITS);
     reset ();
     for (int p = 0; p < 3; p++) {
@@ -164,7 +163,6 @@ static void planes_agree_with_double (void **state)
 /* Windows begin in every word of a row of the maps, behind words that have entries, too.  */
 static void strips_of_many_words_agree_with_double (void **state)
 {
-    (void) state;
     const uint32_t hits = (uint32_t) proof_size (90, HITS, HITS);
     reset ();
     strip = 0;
@@ -179,7 +177,6 @@ static void strips_of_many_words_agree_with_double (void **state)
 /* The same bits with the shared memory of an H100, an A100, an RTX 4090 and a T4.  */
 static void every_size_of_shared_memory_does (void **state)
 {
-    (void) state;
     static const size_t bytes[] = { 232448, 166912, 101376, 65536 };
     static float scores[4][HITS * GPU_OUTPUTS];
     wm_net_t *net = gpu_net_new (&usual, 1);
@@ -211,11 +208,9 @@ static void every_size_of_shared_memory_does (void **state)
     gpu_net_destroy (&net);
 }
 
-/* Hits of the network that the field uses; WM_SIZE tells how many.  */
-/* In `make test` test_kernels_cuda_event judges this network, on an event.  */
+/* Hits of the network that the field uses; in `make test` test_kernels_cuda_event judges it.  */
 static void the_real_network_agrees_with_double (void **state)
 {
-    (void) state;
     const uint32_t hits = (uint32_t) proof_size (0, 64, 2000), n_wire = 120;
     if (!hits)
         skip ();
@@ -227,7 +222,6 @@ static void the_real_network_agrees_with_double (void **state)
 
 static void bits_do_not_depend_on_grouping (void **state)
 {
-    (void) state;
     reset ();
     static float all[HITS * GPU_OUTPUTS], parts[HITS * GPU_OUTPUTS];
     wm_net_t *net = gpu_net_new (&usual, 1);
@@ -267,7 +261,6 @@ static void bits_do_not_depend_on_grouping (void **state)
    back once, in some order, with the bits that it has alone; one that is refused spoils none.  */
 static void jobs_come_back_once (void **state)
 {
-    (void) state;
     enum { JOBS = 24, EACH = HITS / JOBS };
     static float all[HITS * GPU_OUTPUTS], parts[HITS * GPU_OUTPUTS];
     wm_net_t *net = gpu_net_new (&narrow, 1);
@@ -330,7 +323,6 @@ static void jobs_come_back_once (void **state)
    comes first; with an event, or a wait of the host, it is none.  */
 static void what_nothing_orders_is_an_error (void **state)
 {
-    (void) state;
     static const char *const calls[] = { "nothing", "event", "host", "late event", "reads" };
     const wm_gpu_api_t *api = &wm_gpu_stand_in;
     for (int i = 0; i < 5; i++) {
@@ -411,7 +403,6 @@ static void lend_and_compare (wm_spec_view_t view, bool refused)
 
 static void batches_are_taken_from_where_they_lie (void **state)
 {
-    (void) state;
     lend_and_compare (WM_FULL_VIEW, false);
     lend_and_compare (WM_FULL_VIEW, true);
     lend_and_compare (WM_OWN_VIEW, false);
@@ -419,7 +410,6 @@ static void batches_are_taken_from_where_they_lie (void **state)
 
 static void values_that_cannot_be_computed_hold_their_patch_only (void **state)
 {
-    (void) state;
     reset ();
     const uint32_t n = 14 * 12;
     static float patch[4 * 14 * 12], scores[4 * GPU_OUTPUTS];
@@ -445,7 +435,6 @@ static void values_that_cannot_be_computed_hold_their_patch_only (void **state)
 
 static void an_engine_that_is_timed_gives_the_same_bits (void **state)
 {
-    (void) state;
     reset ();
     static float scores[HITS * GPU_OUTPUTS], timed[HITS * GPU_OUTPUTS];
     double ms[WM_CUDA_STAGES];
@@ -485,7 +474,6 @@ static void an_engine_that_is_timed_gives_the_same_bits (void **state)
 
 static void what_cannot_be_run_is_refused_by_name (void **state)
 {
-    (void) state;
     reset ();
     wm_net_t *net = gpu_net_new (&usual, 1), other = *net;
     wm_spec_t spec = gpu_spec (net, false, WM_FULL_VIEW);
@@ -546,7 +534,6 @@ static void what_cannot_be_run_is_refused_by_name (void **state)
 /* A bit of a sum flips on its way: no score is released, and the engine is dead.  */
 static void a_wrong_sum_is_caught_by_its_checksum (void **state)
 {
-    (void) state;
     reset ();
     static float scores[HITS * GPU_OUTPUTS];
     wm_error_t error = { 0 };
@@ -601,7 +588,6 @@ static bool run_failing (const wm_net_t *net, const wm_spec_t *spec, const wm_ba
 
 static void every_failure_is_named_and_releases_nothing (void **state)
 {
-    (void) state;
     reset ();
     static float right[HITS * GPU_OUTPUTS];
     const uint32_t rounds = (uint32_t) proof_size (7, 28, 28); /* batches of an engine */
@@ -632,7 +618,6 @@ static void every_failure_is_named_and_releases_nothing (void **state)
 /* Behind the words that a window touches lies memory that may never be read.  */
 static void a_window_reads_only_the_words_that_it_touches (void **state)
 {
-    (void) state;
     const size_t page = (size_t) sysconf (_SC_PAGESIZE);
     char *active =
         mmap (NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -662,7 +647,6 @@ static void a_window_reads_only_the_words_that_it_touches (void **state)
    tests/plants show here.  */
 static void a_small_engine_is_right_throughout (void **state)
 {
-    (void) state;
     static float scores[HITS * GPU_OUTPUTS];
     double allowed;
     wm_net_t *net = gpu_net_new (&usual, 1);

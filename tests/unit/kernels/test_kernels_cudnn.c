@@ -64,7 +64,6 @@ static wm_gpu_choice_t first_plan (wm_cudnn_t *cudnn, const gpu_t *gpu,
 
 static void the_network_s_convolution_has_plans (void **state)
 {
-    (void) state;
     for (size_t g = 0; g < GPUS; g++) {
         wm_cudnn_t *cudnn = cudnn_for (&gpus[g]);
         if (!cudnn)
@@ -84,7 +83,6 @@ static void the_network_s_convolution_has_plans (void **state)
 /* The first dense layer of the network, too: a convolution of 1x1 over one place.  */
 static void other_shapes_have_plans_on_every_gpu (void **state)
 {
-    (void) state;
     const wm_gpu_anyconv_t convs[] = {
         conv_of (WM_GPU_F16, 1024, 44, 48, 1, 5, 5, 48),
         conv_of (WM_GPU_F16, 1024, 1, 1, 92928, 1, 1, 128),
@@ -107,7 +105,6 @@ static void other_shapes_have_plans_on_every_gpu (void **state)
 /* Candidates end: no error, no plan.  */
 static void candidates_end (void **state)
 {
-    (void) state;
     wm_cudnn_t *cudnn = cudnn_for (&gpus[0]);
     if (!cudnn)
         skip ();
@@ -121,7 +118,6 @@ static void candidates_end (void **state)
 
 static void wrong_shapes_and_properties_are_errors (void **state)
 {
-    (void) state;
     wm_gpu_text_t text = NULL;
     wm_cudnn_t *cudnn = cudnn_for (&gpus[0]);
     if (!cudnn)
@@ -140,7 +136,6 @@ static void wrong_shapes_and_properties_are_errors (void **state)
 
 static void without_a_library_it_says_so (void **state)
 {
-    (void) state;
     wm_gpu_text_t text = NULL;
     wm_cudnn_t *cudnn = wm_cudnn_new (NULL, 0, &text); /* for the GPU that is here */
     if (cudnn) {
@@ -155,7 +150,6 @@ static void without_a_library_it_says_so (void **state)
 /* A library like libcudnn.so.9 (fake_cudnn.h) in front of the real one: it refuses heuristics.  */
 static void a_heuristic_that_fails_leaves_the_next (void **state)
 {
-    (void) state;
     wm_gpu_text_t text;
     wm_cudnn_t *real = cudnn_for (&gpus[0]), *cudnn;
     char folder[] = "/tmp/wm_cudnn_XXXXXX", line[400];

@@ -76,7 +76,6 @@ static void make_general (void)
 
 static int set_up (void **state)
 {
-    (void) state;
     char why[480];
     char text[200];
     assert_non_null (mkdtemp (folder));
@@ -95,7 +94,6 @@ static int set_up (void **state)
 
 static int tear_down (void **state)
 {
-    (void) state;
     wm_model_destroy (&model);
     wm_model_destroy (&general);
     unlink (in_folder ("m.onnx"));
@@ -181,7 +179,6 @@ static void score (wm_device_t *device, const wm_batch_t *batch, float *scores)
 
 static void engines_agree_and_keep_their_bits (void **state)
 {
-    (void) state;
     for (int view = 0; view < 2; view++) {
         const wm_spec_t *spec = view ? &own : &full;
         wm_batch_t plane;
@@ -224,7 +221,6 @@ static void engines_agree_and_keep_their_bits (void **state)
 /* Nothing but its speed would say that OpenVINO computes fast in 32 bits.  */
 static void openvino_takes_16_bits_for_fast (void **state)
 {
-    (void) state;
     static float scores[2][HITS * OUTPUTS];
     wm_batch_t plane;
 #if defined __x86_64__
@@ -251,7 +247,6 @@ static void openvino_takes_16_bits_for_fast (void **state)
 
 static void patches_score_like_the_plane_they_are_cut_from (void **state)
 {
-    (void) state;
     static float scores[HITS * OUTPUTS], again[HITS * OUTPUTS];
     wm_batch_t plane, patches = { .kind = WM_BATCH_PATCHES, .n_hit = HITS, .patch_values = CELLS };
     make_plane (&plane, &full);
@@ -331,7 +326,6 @@ static uint32_t regroup (const wm_model_t *m, const wm_spec_t *spec, const char 
    another model.  */
 static void any_grouping_keeps_the_bits (void **state)
 {
-    (void) state;
     const uint32_t rounds = (uint32_t) proof_size (150, 1500, 15000);
     uint32_t done = 0;
     wm_batch_t plane[2],
@@ -438,7 +432,6 @@ static void computes_on (const wm_spec_t *spec, const wm_batch_t *plane, int thr
    of its process, as it is in a worker's.  */
 static void openvino_computes_where_it_is_told (void **state)
 {
-    (void) state;
     cpu_set_t all, one;
     wm_batch_t plane;
     assert_int_equal (sched_getaffinity (0, sizeof all, &all), 0);
@@ -496,7 +489,6 @@ static wm_model_t *make_overflowing (void)
 
 static void scores_that_are_no_numbers_hold_their_hit_only (void **state)
 {
-    (void) state;
     static float patch[3 * CELLS];
     wm_model_t *overflowing = make_overflowing ();
     wm_batch_t batch = {
@@ -521,7 +513,6 @@ static void scores_that_are_no_numbers_hold_their_hit_only (void **state)
 
 static void the_self_test_passes_and_can_fail (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     for (int e = 0; e < ENGINES; e++) {
         wm_device_t *device = device_of (model, &full, engines[e], 1);
@@ -566,7 +557,6 @@ static void the_self_test_passes_and_can_fail (void **state)
 
 static void general_models_get_openvino (void **state)
 {
-    (void) state;
     static float scores[HITS * OUTPUTS], again[HITS * OUTPUTS];
     wm_error_t error = { 0 };
     wm_batch_t plane;
@@ -601,7 +591,6 @@ static void no_device (const wm_model_t *m, const wm_spec_t *spec, const char *e
 
 static void what_cannot_be_run_is_refused_by_name (void **state)
 {
-    (void) state;
     no_device (model, &full, "fpga", "fp32", WM_EBATCH,
                "there are auto, sparse, openvino, onnxruntime");
     no_device (model, &full, "auto", "int8", WM_EBATCH, "fp32, split and fast");
@@ -615,7 +604,6 @@ static void what_cannot_be_run_is_refused_by_name (void **state)
 /* Any CNN takes dense patches of its own size, whatever the specification cuts.  */
 static void a_specification_of_another_size_leaves_dense_patches (void **state)
 {
-    (void) state;
     wm_spec_t large = full;
     large.patch_wire = 48;
     wm_device_t *device = device_of (model, &large, "auto", 1);
@@ -634,7 +622,6 @@ static void a_specification_of_another_size_leaves_dense_patches (void **state)
 
 static void batches_that_do_not_fit_are_refused (void **state)
 {
-    (void) state;
     uint8_t status[HITS];
     static float scores[HITS * OUTPUTS];
     wm_error_t error = { 0 };
@@ -659,7 +646,6 @@ static void batches_that_do_not_fit_are_refused (void **state)
 /* Option tables list the engines' names, and "auto" before them.  */
 static void option_tables_name_every_engine (void **state)
 {
-    (void) state;
     char sentence[160], names[] = WM_ENGINE_NAMES;
     size_t n_name = 0, commas = 0;
     wm_device_engine_names (sentence);

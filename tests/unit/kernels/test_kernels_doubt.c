@@ -142,7 +142,6 @@ static void look (graph_t *g, const case_t *one)
 
 static void nodes_in_doubt (void **state)
 {
-    (void) state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         graph_t g = graph_of (cases[k].node);
         look (&g, &cases[k]);
@@ -152,7 +151,6 @@ static void nodes_in_doubt (void **state)
 /* In a graph inside a node, drawn patches may not come to the node at all.  */
 static void nodes_in_doubt_inside (void **state)
 {
-    (void) state;
     static const case_t inside[] = {
         { "LSTM x c c c c x x c", 14, "peepholes", true },
         { "Softmax x", 12, "axis", true },
@@ -178,7 +176,6 @@ static void nodes_in_doubt_inside (void **state)
 /* OpenVINO does not promise which of equal values comes first; patches do not show it.  */
 static void the_order_of_equal_values (void **state)
 {
-    (void) state;
     const char *doubt = "";
     graph_t g = graph_of ("TopK x c");
     size_t size;

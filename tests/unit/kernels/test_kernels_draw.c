@@ -69,7 +69,6 @@ static void each_below_7 (const float *values, wm_draw_t kind)
 /* x (7, 3), then 4 indices that reach Gather behind other nodes.  */
 static void indices_lie_in_their_table (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     input (&g, "x", INTS (7, 3));
     whole (&g, "i", INTS (4));
@@ -91,7 +90,6 @@ static void each_0_or_1 (const float *values, wm_draw_t kind)
 /* Parts of indices, and indices of a table whose size is not known.  */
 static void unknown_tables_have_two (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     whole (&g, "i", INTS (4));
     input (&g, "x", INTS (7, 3));
@@ -122,7 +120,6 @@ static void no_two_alike (const float *values, wm_draw_t kind)
 /* What is written twice has no defined value.  */
 static void cells_are_written_once (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     input (&g, "x", INTS (7, 3));
     whole (&g, "i", INTS (4, 3));
@@ -142,7 +139,6 @@ static void is_image_and_block (const float *values, wm_draw_t kind)
 
 static void col2im_has_an_image (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     input (&g, "x", INTS (1, 5, 8));
     whole (&g, "image", INTS (2));
@@ -168,7 +164,6 @@ static void is_divisor_and_log (const float *values, wm_draw_t kind)
 
 static void functions_get_what_they_take (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     whole (&g, "d", INTS (3));
     input (&g, "l", INTS (3));
@@ -200,7 +195,6 @@ static void is_ragged_index (const float *values, wm_draw_t kind)
 /* A table of as many rows as the patch has: its indices go with it.  */
 static void free_tables_are_known (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     input (&g, "x", INTS (-1, 3));
     whole (&g, "i", INTS (-1));

@@ -40,7 +40,6 @@ static void expect (const char *set, wm_driver_state_t state, const char *text)
 
 static void a_machine_without_a_driver_says_so (void **state)
 {
-    (void) state;
     void *real = dlopen ("libcuda.so.1", RTLD_LAZY);
     if (real) /* this machine has one */
         skip ();
@@ -50,7 +49,6 @@ static void a_machine_without_a_driver_says_so (void **state)
 /* In a process of its own, because a driver is never closed.  */
 static void what_is_no_driver_says_so (void **state)
 {
-    (void) state;
     int status = 1;
     const pid_t pid = fork ();
     if (pid == 0) {
@@ -65,7 +63,6 @@ static void what_is_no_driver_says_so (void **state)
 
 static void each_state_of_a_driver_has_its_text (void **state)
 {
-    (void) state;
     assert_non_null (place (""));
     unsetenv ("CUDA_VISIBLE_DEVICES");
     expect ("12000,2,0", WM_DRIVER_GOOD, "");
@@ -93,13 +90,11 @@ static void each_state_of_a_driver_has_its_text (void **state)
 
 static int set_up (void **state)
 {
-    (void) state;
     return mkdtemp (folder) ? 0 : -1;
 }
 
 static int tear_down (void **state)
 {
-    (void) state;
     char path[64];
     snprintf (path, sizeof path, "%s/libcuda.so.1", folder);
     unlink (path);

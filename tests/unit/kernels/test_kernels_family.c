@@ -17,7 +17,6 @@ static void check_family (unsigned ways)
 
 static void every_way_alone_and_in_pairs (void **state)
 {
-    (void) state;
     check_family (0);
     for (int i = 0; i < N_WAY; i++)
         for (int j = i; j < N_WAY; j++)
@@ -26,7 +25,6 @@ static void every_way_alone_and_in_pairs (void **state)
 
 static void many_ways_at_once (void **state)
 {
-    (void) state;
     check_family (NCHW | CHW | RESHAPE | TRANSB | REVERSED | INPUTS);       /* old PyTorch */
     check_family (BIAS_NHWC | PRODUCT | MATMUL | NOOPS | HWIO | CONSTANTS); /* tf2onnx */
     check_family (FLAT_INPUT | MATMUL | BIAS_ADD | REVERSED | FLOAT_DATA | HALF | NOOPS);
@@ -67,7 +65,6 @@ static void check_general (graph_t *g, const char *word)
 
 static void a_convolution_of_another_kind (void **state)
 {
-    (void) state;
     static const struct {
         const char *name, *word;
         int64_t value[4];
@@ -96,7 +93,6 @@ static void a_convolution_of_another_kind (void **state)
 
 static void nodes_outside_the_family (void **state)
 {
-    (void) state;
     graph_t g = family (0);
     set_ints (&g, behind (&g, "Conv", "MaxPool", ""), "kernel_shape", INTS (2, 2));
     check_general (&g, "node 'inserted' (MaxPool)");
@@ -165,7 +161,6 @@ static void nodes_outside_the_family (void **state)
 /* x sigmoid (x), but for values that the middle of the curve does not have.  */
 static void curves_that_bend_far_out (void **state)
 {
-    (void) state;
     static const float limit[] = { 28, 50, 1e6f, 1e20f };
     for (size_t i = 0; i < sizeof limit / sizeof *limit; i++) {
         graph_t g = family (NCHW | CHW);
@@ -200,7 +195,6 @@ static Onnx__TensorProto *find_tensor (const graph_t *g, const char *name)
 /* What would be moved through float32 sums, and back: a Clip's lower limit, a pedestal.  */
 static void constants_that_cost_precision (void **state)
 {
-    (void) state;
     static const float low[] = { -300, -1e30f, 40 };
     for (size_t i = 0; i < sizeof low / sizeof *low; i++) {
         graph_t g = family (NCHW | CHW);
@@ -249,7 +243,6 @@ static Onnx__NodeProto *normalise (graph_t *g, const char *behind_what)
 /* A score must not depend on its batch, or on chance, or be wrong.  */
 static void nodes_refused (void **state)
 {
-    (void) state;
     graph_t g = family (NCHW);
     set_int (&g, normalise (&g, "Conv"), "training_mode", 1);
     save_graph (&g);
@@ -284,7 +277,6 @@ static void nodes_refused (void **state)
 /* What OpenVINO crashes at, takes for something, or tells without saying whose and where.  */
 static void damaged_graphs (void **state)
 {
-    (void) state;
     graph_t g = family (NCHW);
     find (&g, "Conv")->n_input = 1;
     save_graph (&g);
@@ -319,7 +311,6 @@ static void damaged_graphs (void **state)
 
 static void reshapes_that_lose_the_batch (void **state)
 {
-    (void) state;
     static const int64_t target[][2] = {
         { -1, -1 }, { 2, FLAT / 2 }, { FLAT, -1 }, { -1, FLAT / 2 }
     };
@@ -337,7 +328,6 @@ static void reshapes_that_lose_the_batch (void **state)
 /* A second convolution beside the dense layer, not before it.  */
 static void a_convolution_beside_the_tree (void **state)
 {
-    (void) state;
     graph_t g = family (NCHW | CHW);
     static const float zero[F];
     constant (&g, "side_w", INTS (1, F, 1, 1), zero);
@@ -349,7 +339,6 @@ static void a_convolution_beside_the_tree (void **state)
 /* Two readers of one layer that see different stages of it, and other graphs that are no tree.  */
 static void graphs_that_are_no_tree (void **state)
 {
-    (void) state;
     graph_t g = family (0);
     find (&g, "Sigmoid")->input[0] = copy (&g, "cls"); /* cls: softmax and sigmoid on one layer */
     check_general (&g, "already complete");
@@ -371,7 +360,6 @@ static void graphs_that_are_no_tree (void **state)
 /* An output in the middle of the tree is still the family.  */
 static void an_output_inside_the_tree (void **state)
 {
-    (void) state;
     char why[480];
     wm_error_t error = { 0 };
     graph_t g = family (0);
@@ -392,7 +380,6 @@ static void an_output_inside_the_tree (void **state)
 /* Sets whose operators join shapes by other rules, or are not known.  */
 static void operator_sets (void **state)
 {
-    (void) state;
     static const int64_t other[] = { -1, 1, 6, 28, 99 }, known[] = { 7, 13, 27 };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         graph_t g = family (0);
@@ -412,7 +399,6 @@ static void operator_sets (void **state)
 /* Two channels: channels last is the family, channels first is not.  */
 static void two_channels (void **state)
 {
-    (void) state;
     for (int last = 0; last < 2; last++) {
         graph_t g = family (NCHW);
         static const float zero[F * 2 * K * K];

@@ -93,7 +93,6 @@ static void check_several (const wm_model_t *model)
 
 static void inputs_and_outputs_of_any_kind (void **state)
 {
-    (void) state;
     for (int64_t batch = -1; batch <= 1; batch += 2) { /* 1: fixed */
         graph_t g = several (batch);
         save_graph (&g);
@@ -111,7 +110,6 @@ static void inputs_and_outputs_of_any_kind (void **state)
 /* The outputs' shapes need not be in the file: the engine says them.  */
 static void outputs_without_shapes (void **state)
 {
-    (void) state;
     graph_t g = several (-1);
     for (size_t i = 0; i < g.n_out; i++)
         g.out[i]->type = NULL;
@@ -123,7 +121,6 @@ static void outputs_without_shapes (void **state)
 
 static void some_outputs_in_another_order (void **state)
 {
-    (void) state;
     graph_t g = several (-1);
     save_graph (&g);
     const wm_import_choices_t choices = { .outputs = "twice,sum of b" };
@@ -148,7 +145,6 @@ static void some_outputs_in_another_order (void **state)
 /* Columns are called by the model's own names, as far as these can be column names.  */
 static void labels_from_names (void **state)
 {
-    (void) state;
     static const struct {
         const char *name, *first, *third, *last;
     } given[] = { { "sum of b", "sum_of_b", "twice_1", "top" }, /* ... of one value, of several */
@@ -181,7 +177,6 @@ static void labels_from_names (void **state)
    ends.  */
 static void a_graph_of_fixed_shape (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     input (&g, "features", INTS (3, 2));
     g.in[g.n_in++] = port (&g, "edges", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, INTS (2, 2));
@@ -222,7 +217,6 @@ static graph_t steep (float k)
 
 static void only_steady_answers_are_known (void **state)
 {
-    (void) state;
     const float *inputs, *answers;
     graph_t g = steep (1);
     save_graph (&g);
@@ -255,7 +249,6 @@ static void only_steady_answers_are_known (void **state)
 /* An engine that says something else than the answers in the file does not pass.  */
 static void a_wrong_answer_is_found (void **state)
 {
-    (void) state;
     graph_t g = steep (1);
     save_graph (&g);
     wm_model_t *model = imported (NULL);
@@ -360,7 +353,6 @@ static bool passes_with (const wm_model_t *model, const float *scores)
 /* Answers that are carried exactly are compared as the values that they are, large ones too.  */
 static void a_wrong_exact_answer_is_found (void **state)
 {
-    (void) state;
     for (int ragged = 0; ragged < 2; ragged++) {
         graph_t g = typed (ragged ? -1 : 3);
         save_graph (&g);
@@ -405,7 +397,6 @@ static void a_wrong_exact_answer_is_found (void **state)
 
 static void without_the_engine (void **state)
 {
-    (void) state;
     const float *inputs, *answers;
     hide_engines ();
     graph_t g = several (-1);
@@ -426,7 +417,6 @@ static void without_the_engine (void **state)
 
 static void models_that_no_engine_takes (void **state)
 {
-    (void) state;
     graph_t g = steep (1);
     g.node[0]->op_type = copy (&g, "NoSuchOperator");
     save_graph (&g);
@@ -569,7 +559,6 @@ static void check_ragged_held (wm_device_t *device)
 
 static void free_dimensions (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     graph_t g = ragged ();
     save_graph (&g);
@@ -617,7 +606,6 @@ static void free_dimensions (void **state)
 /* The most values of a row are the model's; another number makes another model.  */
 static void rows_have_as_many_values_as_their_model (void **state)
 {
-    (void) state;
     wm_error_t error;
     graph_t g = ragged ();
     save_graph (&g);
@@ -673,7 +661,6 @@ static void rows_of_one_size_have_no_largest (void **state)
    between. The engine in wm_cuda.so's place adds up, and is wrong when it is told so.  */
 static void a_gpu_is_asked_again_what_it_knew (void **state)
 {
-    (void) state;
     enum { HITS = 100, VALUES = 11, OUTPUTS = 8 };
     static float patch[HITS * VALUES], scores[HITS * OUTPUTS];
     static uint8_t status[HITS];

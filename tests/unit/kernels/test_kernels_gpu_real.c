@@ -16,7 +16,6 @@ extern const wm_cu_image_t __stop_wm_gpu_images[] __attribute__ ((visibility ("h
 
 static int set_up (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/wm_real_XXXXXX", line[300];
     if (!mkdtemp (folder))
         return -1;
@@ -38,7 +37,6 @@ static int set_up (void **state)
 
 static void each_image_has_each_kernel (void **state)
 {
-    (void) state;
     uint32_t n = 0;
     for (const wm_cu_image_t *image = __start_wm_gpu_images; image < __stop_wm_gpu_images;
          image++, n++)
@@ -56,7 +54,6 @@ static void each_image_has_each_kernel (void **state)
 
 static void the_newest_image_that_runs_is_taken (void **state)
 {
-    (void) state;
     static const wm_cu_image_t image[] = {
         { NULL, NULL, 75, 12090, 0, 0 },  { NULL, NULL, 80, 12090, 0, 0 },
         { NULL, NULL, 86, 12090, 0, 0 },  { NULL, NULL, 120, 13000, 0, 0 },
@@ -135,7 +132,6 @@ static void expect (const char *text)
 
 static void a_driver_that_cannot_be_used_says_why (void **state)
 {
-    (void) state;
     setenv ("WM_FAKE_DRIVER", "11080,1,0", 1);
     expect ("the NVIDIA driver is too old: it is for CUDA 11.8, needed is CUDA 1");
     setenv ("WM_FAKE_DRIVER", "13000,0,100", 1);
@@ -146,7 +142,6 @@ static void a_driver_that_cannot_be_used_says_why (void **state)
 /* Before the kernels are loaded, which is done once a process.  */
 static void each_call_that_fails_while_kernels_load_is_named (void **state)
 {
-    (void) state;
     static const char *const row[][2] = {
         { "cuModuleLoadData", "loading our kernels for sm_90" },
         { "cuModuleGetFunction", "loading kernel fill" },
@@ -163,7 +158,6 @@ static void each_call_that_fails_while_kernels_load_is_named (void **state)
 
 static void all_calls_work (void **state)
 {
-    (void) state;
     for (int round = 0; round < 2; round++) {
         void *gpu = api->make ();
         const wm_gpu_text_t text = call_all (gpu);
@@ -177,7 +171,6 @@ static void all_calls_work (void **state)
 
 static void each_call_that_fails_is_named (void **state)
 {
-    (void) state;
     static const char *const row[][2] = {
         { "cuDeviceGet", "cuDeviceGet: CUDA_ERROR_LAUNCH_FAILED (as a test asked)" },
         { "cuDeviceGetName", "the GPU's properties" },
@@ -213,7 +206,6 @@ static void each_call_that_fails_is_named (void **state)
 /* On a driver that is none, cuDNN cannot begin.  */
 static void cudnn_opens_when_it_is_asked_for (void **state)
 {
-    (void) state;
     wm_gpu_info_t info = { 0 };
     void *gpu = api->make ();
     assert_null (api->open (gpu, &info));
@@ -226,7 +218,6 @@ static void cudnn_opens_when_it_is_asked_for (void **state)
 
 static void more_things_than_it_holds_are_refused (void **state)
 {
-    (void) state;
     wm_gpu_info_t info = { 0 };
     void *gpu = api->make (), *d;
     wm_gpu_text_t text = api->open (gpu, &info);

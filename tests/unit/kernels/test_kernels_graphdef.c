@@ -20,7 +20,6 @@ static void check_family (unsigned ways)
 /* Reversed, the outputs are in the other order: those are looked at by name.  */
 static void outputs_are_in_the_files_order (void **state)
 {
-    (void) state;
     char why[480];
     wm_error_t error = { 0 };
     tf_t g = family (REVERSED);
@@ -38,7 +37,6 @@ static void outputs_are_in_the_files_order (void **state)
 
 static void every_way_alone_and_in_pairs (void **state)
 {
-    (void) state;
     check_family (0);
     for (int i = 0; i < N_WAY; i++)
         for (int j = i; j < N_WAY; j++)
@@ -74,7 +72,6 @@ static void check_outside (tf_t *g, const char *word)
 
 static void nodes_outside_the_family (void **state)
 {
-    (void) state;
     tf_t g = family (0);
     find (&g, "Relu")->op = copy (&g, "Softsign");
     check_outside (&g, "node 'conv/Relu' (Softsign) is not of the EmTrkMichelId family");
@@ -113,7 +110,6 @@ static void nodes_outside_the_family (void **state)
    GELU by erf and by tanh with a square, softplus.  */
 static void activations_of_several_nodes (void **state)
 {
-    (void) state;
     static const struct {
         wm_act_t act;
         const char *node[9]; /* operator, name, inputs; x is the convolution with its bias */
@@ -163,7 +159,6 @@ static void activations_of_several_nodes (void **state)
 /* OpenVINO reads the same file by its own code: the same network.  */
 static void the_general_engine_reads_the_same (void **state)
 {
-    (void) state;
     static const unsigned ways[] = { 0, PROD | READ | TYPED, STACK | SQUEEZED | PORTS | LEFTOVER,
                                      CONCAT | TURNED | ADD | DOUBLE, REVERSED | RANK3 };
     const wm_import_choices_t choices = { .general = 1, .outputs = "em_trk_none:0,michel" };
@@ -199,7 +194,6 @@ static void the_general_engine_reads_the_same (void **state)
 /* Outside the family, a frozen graph needs OpenVINO already when it is imported.  */
 static void a_general_graph (void **state)
 {
-    (void) state;
     char why[480];
     wm_error_t error = { 0 };
     tf_t g = family (0);
@@ -235,7 +229,6 @@ static void a_general_graph (void **state)
    are kept.  */
 static void what_a_file_leaves_out (void **state)
 {
-    (void) state;
     for (int said = 0; said < 2; said++) {
         tf_t g = { .ways = 0 };
         wm_error_t error = { 0 };
@@ -279,7 +272,6 @@ static void what_a_file_leaves_out (void **state)
 /* Layers that only the general engine has, whose multiply-adds were counted by hand.  */
 static void other_layers (void **state)
 {
-    (void) state;
     static const float zero[100];
     char why[480];
     wm_error_t error = { 0 };
@@ -319,7 +311,6 @@ static void other_layers (void **state)
 
 static void graphs_refused (void **state)
 {
-    (void) state;
     tf_t g = family (0);
     find (&g, "Relu")->input[0] = copy (&g, "nowhere:0");
     save_graph (&g);
@@ -354,7 +345,6 @@ static void graphs_refused (void **state)
 /* A shape whose product would overflow, or that asks for more than a model: no constant.  */
 static void constants_that_lie (void **state)
 {
-    (void) state;
     static const int64_t wrong[][2] = {
         { INT64_MAX, 4 }, { 1ll << 40, 1 }, { -1, 1 }, { 0, 1 }, { FLAT, D + 1 }
     };
@@ -369,7 +359,6 @@ static void constants_that_lie (void **state)
 
 static void truncated_and_changed_files (void **state)
 {
-    (void) state;
     tf_t g = family (PROD | DROPOUT | READ);
     save_graph (&g);
     FILE *file = fopen (model_path, "rb");

@@ -94,7 +94,6 @@ static graph_t reads (int64_t rows, bool constant)
 
 static void only_what_a_patch_decides (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 }; /* no index */
     input (&g, "x", INTS (-1, 3));
     node (&g, "Exp", "x", "y");
@@ -131,7 +130,6 @@ static void only_what_a_patch_decides (void **state)
 /* Two tables of one list of indices share what is computed of it.  */
 static void indices_are_shared (void **state)
 {
-    (void) state;
     size_t one, two, other;
     graph_t g = reads (-1, false);
     assert_int_equal (guarded (&g, 13, &one), WM_OK);
@@ -173,7 +171,6 @@ static graph_t by_index (const char *op, const char *in, size_t n_dim, const int
 
 static void which_index_and_why (void **state)
 {
-    (void) state;
     graph_t g = by_index ("Gather", "x i", INTS (-1));
     has_places (&g, 1);
     tells ((int64_t[]){ 0, 0, 5 }, "");
@@ -223,7 +220,6 @@ static void which_index_and_why (void **state)
 /* Constant pads are guarded where they take away from a table that may have less.  */
 static void constant_pads (void **state)
 {
-    (void) state;
     for (int64_t least = -1; least <= 0; least++) {
         graph_t g = { .ways = 0 };
         input (&g, "x", INTS (-1, 3));
@@ -274,7 +270,6 @@ static void inside (graph_t *g, const char *op, const char *in)
 
 static void what_cannot_be_guarded (void **state)
 {
-    (void) state;
     graph_t g = reads (7, false);
     number (&g, "go_in", 0, (int64_t[]){ 1 });
     inside (&g, "If", "go_in");
@@ -371,7 +366,6 @@ static wm_fault_t guard_frozen (const char *op, bool is_own)
 
 static void frozen_graphs (void **state)
 {
-    (void) state;
     static const char *const op[] = {
         "GatherV2",           "GatherNd", "TensorScatterUpdate", "StatefulPartitionedCall",
         "UnsortedSegmentSum", "Bincount"
@@ -387,7 +381,6 @@ static void frozen_graphs (void **state)
 
 static void damaged_files (void **state)
 {
-    (void) state;
     const void *bytes = "this is no model";
     size_t size = 16;
     assert_int_equal (wm_guard_new (&guard, &bytes, &size, NULL, 0, WM_GUARD_INDICES, &error),
@@ -438,7 +431,6 @@ static void save_table (int64_t from, bool adds)
 
 static void a_patch_of_a_batch_is_held_alone (void **state)
 {
-    (void) state;
     enum { PATCHES = 300 };
     for (int64_t from = 0; from <= 10; from += 10) { /* 10: zeros are no indices */
         save_table (from, false);
@@ -480,7 +472,6 @@ static void a_patch_of_a_batch_is_held_alone (void **state)
 /* A model that adds the indices of a batch together.  */
 static void patches_that_spoil_each_other_are_refused (void **state)
 {
-    (void) state;
     char why[480];
     save_table (0, true);
     assert_int_equal (wm_import (onnx_path, NULL, wmm_path, why, &error), WM_EBATCH);
@@ -565,7 +556,6 @@ static void check_ragged (const given_t *one, uint8_t status, const float *score
 /* Rows one by one, and all of them under way at once.  */
 static void ragged_rows_leave_nothing_behind (void **state)
 {
-    (void) state;
     static float row[ROUNDS * GIVEN][200], *scores[ROUNDS * GIVEN];
     static uint8_t statuses[ROUNDS * GIVEN];
     wm_batch_t batch[ROUNDS * GIVEN];
@@ -605,7 +595,6 @@ static void ragged_rows_leave_nothing_behind (void **state)
 
 static int clear_guard (void **state)
 {
-    (void) state;
     wm_guard_destroy (&guard);
     return 0;
 }

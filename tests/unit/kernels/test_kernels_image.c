@@ -87,7 +87,6 @@ static void near (double a, double b)
 
 static void bins_by_hand (void **state)
 {
-    (void) state;
     const float adc[] = { 0, 3, 6, 5, 9, 9, -60, -60, 0, 0, 0, 8, 100 }; /* W = 3: four bins */
     float bins[4];
     wm_spec_t spec = spec_of (PLAIN "drift_window: 3\ndownscale: mean\n");
@@ -119,7 +118,6 @@ static void bins_by_hand (void **state)
 
 static void lifetime_multiplies_each_tick (void **state)
 {
-    (void) state;
     float factor[4], bins[2];
     wm_image_lifetime (100, 4, 0.5, 2, 0, 4, factor);
     near (factor[0], exp (-0.05));
@@ -136,7 +134,6 @@ static void lifetime_multiplies_each_tick (void **state)
 
 static void zero_adc_is_exactly_the_zero_level (void **state)
 {
-    (void) state;
     const char *texts[] = { "adc: [-20, 30]", "adc: [-50, 150]", "adc: [-0.1, 0.7]\nout: [0, 1]" };
     const float adc[12] = { 0 };
     for (size_t i = 0; i < 3; i++)
@@ -151,7 +148,6 @@ static void zero_adc_is_exactly_the_zero_level (void **state)
 
 static void a_sample_that_is_no_number_poisons_its_bin (void **state)
 {
-    (void) state;
     const float poisons[] = { NAN, INFINITY, -INFINITY };
     for (int p = 0; p < 3; p++)
         for (int mode = WM_MEAN; mode <= WM_MAXMEAN; mode++)
@@ -171,7 +167,6 @@ static void a_sample_that_is_no_number_poisons_its_bin (void **state)
 
 static void columns_of_hits (void **state)
 {
-    (void) state;
     wm_spec_t full = spec_of ("drift_window: 6"), own = spec_of ("view: own");
     assert_int_equal (wm_image_col (&full, 5.9999995f), 0);
     assert_int_equal (wm_image_col (&full, 6), 1);
@@ -185,7 +180,6 @@ static void columns_of_hits (void **state)
 /* The bins of regions of interest, taken region by region, are the bins of the whole wire.  */
 static void touched_bins_are_all_that_differ (void **state)
 {
-    (void) state;
     enum { N = 203 };
     const char *texts[] = { "adc: [-20, 30]\n", "adc: [-20, 30]\nlifetime: none\ndrift_window: 1\n",
                             "drift_window: 7\n" };
@@ -213,7 +207,6 @@ static void touched_bins_are_all_that_differ (void **state)
 /* A 2 x 2 patch in own view, W = 2: ticks t-2 .. t+1.  */
 static void own_view_by_hand (void **state)
 {
-    (void) state;
     wm_spec_t spec = spec_of ("adc: [-10, 30]\nout: [-5, 15]\namplitude: [1, 1]\nview: own\npatch: "
                               "[2, 2]\ndrift_window: 2");
     const float tick[2][6] = { { 2, 4, 6, 8, 10, 12 }, { 0, 0, 20, 0, 0, 0 } };
@@ -250,7 +243,6 @@ static void own_view_by_hand (void **state)
 
 static void full_view_by_hand (void **state)
 {
-    (void) state;
     wm_spec_t spec = spec_of ("adc: [-20, 30]\nout: [-5, 15]\npatch: [3, 4]"); /* Z = 3 */
     const float bins[2][3] = { { 1, 2, 3 }, { 4, 3, 6 } };
     wm_batch_t batch;
@@ -336,7 +328,6 @@ static void check_cuts (wm_plane_t *plane, const wm_spec_t *spec, const wm_batch
 /* One cutter takes planes of different sizes one after another: what the last one left must go.  */
 static void cutter_agrees_with_the_definition (void **state)
 {
-    (void) state;
     seed = 1;
     for (int round = 0; round < 120; round++) {
         wm_spec_t spec = random_spec (round % 2);
@@ -363,7 +354,6 @@ static void cutter_agrees_with_the_definition (void **state)
    in the patch; nothing of another plane is in it.  */
 static void a_stack_is_its_planes (void **state)
 {
-    (void) state;
     enum { N_WIRE = 20, N_COL = 60, H = 6, W = 8, TALL = 3 * N_WIRE + 2 * H, HITS = 40 };
     seed = 4;
     for (uint32_t last = 0; last < 2; last++) {
@@ -426,7 +416,6 @@ static void a_stack_is_its_planes (void **state)
 /* Changing a cell changes the patches that cover it, and no other.  */
 static void covers_says_which_patches_read_a_cell (void **state)
 {
-    (void) state;
     seed = 2;
     for (int round = 0; round < 400; round++) {
         wm_spec_t spec = random_spec (round % 2);
@@ -459,7 +448,6 @@ static void covers_says_which_patches_read_a_cell (void **state)
 
 static void planes_that_do_not_fit_are_refused (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     wm_spec_t spec = spec_of ("view: full");
     wm_plane_t *plane = wm_plane_new (&spec);

@@ -80,7 +80,6 @@ static void act (graph_t *g)
 
 static void names_are_apart (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     ports (&g);
     act (&g);
@@ -101,7 +100,6 @@ static void names_are_apart (void **state)
 
 static void calls_lie_in_calls (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     ports (&g);
     act (&g);
@@ -118,7 +116,6 @@ static void calls_lie_in_calls (void **state)
    that is an output is copied.  */
 static void ends_fit (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     ports (&g);
     node (&g, "Clip", "a low high", "z");
@@ -145,7 +142,6 @@ static void ends_fit (void **state)
 /* Attributes are the call's, the function's defaults, or the operator's.  */
 static void attributes_are_the_calls (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     ports (&g);
     Onnx__NodeProto *one = node (&g, "Softmax", "a", "z");
@@ -180,7 +176,6 @@ static void attributes_are_the_calls (void **state)
 /* Graphs in bodies read the body's values under their new names, and so do graphs in those.  */
 static void graphs_are_renamed (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     ports (&g);
     Onnx__NodeProto *inner = call (&g, "Act", "a", "r");
@@ -208,7 +203,6 @@ static void graphs_are_renamed (void **state)
 
 static void bounds_hold (void **state)
 {
-    (void) state;
     char name[2][8];
     graph_t g = { .ways = 0 };
     ports (&g);

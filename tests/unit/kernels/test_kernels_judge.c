@@ -239,7 +239,6 @@ static const float rows[][4] = { { 1.8125f, -1, .5f, .25f },
 /* A thousandth in a range of 2, for patches of one kind only.  */
 static void a_difference_that_few_patches_show (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof gated / sizeof *gated; i++) {
         float y[ROWS][8], right[8];
         save (gated[i].graph, FLOAT);
@@ -258,7 +257,6 @@ static void a_difference_that_few_patches_show (void **state)
 /* OpenVINO's scores are all too large, or all too small.  */
 static void a_difference_of_one_sign (void **state)
 {
-    (void) state;
     for (int last = 0; last < 2; last++) {
         float y[ROWS][4];
         char graph[300];
@@ -280,7 +278,6 @@ static void a_difference_of_one_sign (void **state)
 /* Patches of zeros alone.  */
 static void a_difference_of_zeros (void **state)
 {
-    (void) state;
     save ("a = Abs x; m = ReduceMax a keepdims=1 axes=2,; e = Equal m #0; o = Cast e to=1; "
           "g = Add x o; h = Mul g o; c = " UP "h w; s = Mul c #0.001; bb = Concat x x axis=2; "
           "y = Add bb s",
@@ -297,7 +294,6 @@ static void a_difference_of_zeros (void **state)
 
 static void a_difference_of_the_second_output (void **state)
 {
-    (void) state;
     float y[ROWS][12], right[8];
     save ("y = Neg x; z = " UP "x w", FLOAT);
     wm_model_t *model = other ("'z' (ConvTranspose)");
@@ -313,7 +309,6 @@ static void a_difference_of_the_second_output (void **state)
 /* By one, where numbers go to a million.  */
 static void a_difference_of_whole_numbers (void **state)
 {
-    (void) state;
     float y[ROWS][8], right[8];
     save ("c = " UP "x w; p = Greater c #0; i = Cast p to=7; q = Greater x #0; j = Cast q to=7; "
           "k = Mul j @1000000; l = Concat k k axis=2; y = Add i l",
@@ -332,7 +327,6 @@ static void a_difference_of_whole_numbers (void **state)
 /* An operator of which OpenVINO makes another shape, or mixes a batch.  */
 static void other_operators (void **state)
 {
-    (void) state;
     float y[ROWS][4];
     graph_t g = { .ways = 0 };
     input (&g, "x", INTS (-1, 2, 2));
@@ -406,7 +400,6 @@ static const char *const mixing[][2] = {
 
 static void models_that_mix_patches_are_refused (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof mixing / sizeof *mixing; i++) {
         char text[120];
         save (mixing[i][0], FLOAT);
@@ -420,7 +413,6 @@ static void models_that_mix_patches_are_refused (void **state)
 /* By one, where numbers go to ten millions.  */
 static void whole_numbers_that_mix_are_refused (void **state)
 {
-    (void) state;
     save ("g = Greater x #0; i = Cast g to=7; s = CumSum i @0; m = Greater s @1; j = Cast m to=7; "
           "l = Mul x #1000; n = Cast l to=7; k = Mul n @10000; y = Add j k",
           INT64);
@@ -442,7 +434,6 @@ static void agrees (const char *graph, int type, const char *text)
 
 static void models_that_agree (void **state)
 {
-    (void) state;
     save ("v = MatMul x V; s = Softmax v axis=2; y = Tanh s", FLOAT);
     wm_model_t *model = imported (NULL);
     assert_int_equal (wm_model_judged (model)->judgement, WM_JUDGED_EQUAL);
@@ -456,7 +447,6 @@ static void models_that_agree (void **state)
 #define BROKEN "f = Floor x; u = Sub x f; t = Tanh u; "
 static void models_that_magnify_roundings (void **state)
 {
-    (void) state;
     agrees (BROKEN "l = Mul t #1e5; y = Softmax l axis=2", FLOAT, "judged by onnxruntime");
     agrees (BROKEN "l = Mul t #1e6; y = Sin l", FLOAT, "judged by onnxruntime");
     agrees (BROKEN "l = Mul t #3e7; y = Cast l to=7", INT64, "judged by onnxruntime");
@@ -468,7 +458,6 @@ static void models_that_magnify_roundings (void **state)
 /* A score is not excused by another that a rounding changes.  */
 static void a_difference_beside_an_unsteady_score (void **state)
 {
-    (void) state;
     save (BROKEN "l = Mul t #1e6; s = Sin l; c = " UP "u w; d = Mul c #0.01; "
                  "y = Concat s d axis=2",
           FLOAT);
@@ -480,7 +469,6 @@ static void a_difference_beside_an_unsteady_score (void **state)
 
 static void with_one_engine (void **state)
 {
-    (void) state;
     float y[ROWS][8], right[8];
     setenv ("WM_ONNXRUNTIME_SO", "/proc/nowhere/wm_onnxruntime.so", 1);
     save ("y = " UP "x w", FLOAT);
@@ -517,7 +505,6 @@ static void with_one_engine (void **state)
 
 static void with_no_engine (void **state)
 {
-    (void) state;
     graph_t g = { .ways = 0 };
     input (&g, "x", INTS (-1, 1, 4));
     add_nodes (&g, "y = Neg x");
@@ -552,7 +539,6 @@ static const char *const ragged[] = {
 
 static void ragged_models (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < 2; i++) {
         save_ragged (ragged[i]);
         wm_model_t *model = other ("'l' (ReduceL1)");

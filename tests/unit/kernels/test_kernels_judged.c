@@ -11,7 +11,6 @@
    NULL: of the file only, which is no model.  */
 static void judgements (void **state)
 {
-    (void) state;
     static const struct {
         uint8_t judgement, lacked;
         const char *why, *judged_by, *scorer, *refusal;

@@ -58,7 +58,6 @@ static void check_no_wmm (void)
 /* It has made the .wmm and answered.  */
 static void sleeps_behind_its_answer (void **state)
 {
-    (void) state;
     char why[480];
     wm_error_t error = { 0 };
     sleeps = true;
@@ -75,7 +74,6 @@ static void sleeps_behind_its_answer (void **state)
 
 static void stands_still_before_its_answer (void **state)
 {
-    (void) state;
     char why[480];
     wm_error_t error = { 0 };
     wm_import_t *import = opened ();

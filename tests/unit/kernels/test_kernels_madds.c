@@ -18,7 +18,6 @@ static uint64_t counted (const wm_import_choices_t *choices, char why[480])
 
 static void the_family_either_way (void **state)
 {
-    (void) state;
     static const unsigned ways[] = { 0, NCHW | CHW | RESHAPE | TRANSB | REVERSED | INPUTS,
                                      BIAS_NHWC | PRODUCT | MATMUL | NOOPS | HWIO | CONSTANTS,
                                      MATMUL | TRANSB, FIXED | FLAT_INPUT | CONCAT };
@@ -61,7 +60,6 @@ static void zeros (graph_t *g, const char *name, size_t n_dim, const int64_t *di
 
 static void layers_counted_by_hand (void **state)
 {
-    (void) state;
     static const layer_t layers[] = {
         { "Conv", "pads", { -1, 4, 9, 11 }, { 6, 2, 3, 3 }, { 1, 1, 1, 1 }, 2, 9 * 11 * 6 * 18 },
         { "Conv", "strides", { -1, 4, 9, 11 }, { 6, 4, 3, 3 }, { 2, 3 }, 1, 4 * 3 * 6 * 36 },
@@ -96,7 +94,6 @@ static void layers_counted_by_hand (void **state)
    nodes, and a recurrent layer over six steps.  */
 static void a_network_counted_by_hand (void **state)
 {
-    (void) state;
     char why[480];
     graph_t g = { .ways = 0 };
     input (&g, "x", INTS (-1, 6, 3));
@@ -122,7 +119,6 @@ static void a_network_counted_by_hand (void **state)
 
 static void why_it_is_not_known (void **state)
 {
-    (void) state;
     char why[480];
     graph_t g = { .ways = 0 };
     input (&g, "x", INTS (-1, 4));

@@ -125,7 +125,6 @@ static void check (const case_t *one)
 
 static void operators_are_counted (void **state)
 {
-    (void) state;
     static const case_t list[] = {
         /* of the result: 100 values of 2 x 3 x 3 each */
         { "Conv", NULL, "x w", { 6, 2, 3, 3 }, { 0 }, { { 100, { 6 } } }, "y", 1800, "" },
@@ -199,7 +198,6 @@ static void operators_are_counted (void **state)
 
 static void what_is_not_known (void **state)
 {
-    (void) state;
     static const uint32_t all = UINT32_MAX;
     static const char none[] = "it has no layers that have any",
                       inputs[] = "the inputs of node 'y'", hidden[] = "those of node 'y' (";
@@ -270,7 +268,6 @@ static void what_is_not_known (void **state)
 /* All nodes that depend on the inputs, once; what they share is asked for once.  */
 static void sums_of_nodes (void **state)
 {
-    (void) state;
     static const uint32_t all = UINT32_MAX;
     char broken[160];
     graph_t g = { .ways = 0 };
@@ -343,7 +340,6 @@ static void sums_of_nodes (void **state)
    named "node|part": their weights are the node's, turned, and their results have its values.  */
 static void weights_by_way_of_nodes (void **state)
 {
-    (void) state;
     static const shape_t hundred[] = { { 100, { 6 } }, { 54, { 6, 3, 3 } } };
     char broken[160];
     graph_t g = { .ways = 0 };

@@ -76,7 +76,6 @@ static void make_model (uint64_t seed, const char *onnx, const char *wmm)
 /* Import proves the range of half precision, or says which convolution leaves it.  */
 static void half_precision_is_proved_at_import (void **state)
 {
-    (void) state;
     char why[480];
     wm_error_t error = { 0 };
     uint8_t *bytes;
@@ -131,7 +130,6 @@ static int waits_for_lock (pid_t pid)
 /* Two containers, one folder: the temporary name of a writer is that of another with its pid.  */
 static void a_writer_waits_for_another_of_its_pid (void **state)
 {
-    (void) state;
     static const char ours[] = "the other's", theirs[] = "mine";
     char temporary[128], got[64] = "";
     wm_error_t error;
@@ -170,7 +168,6 @@ static void a_writer_waits_for_another_of_its_pid (void **state)
 /* As root a name such as /dev/null would be replaced by a file: here a pipe and a folder.  */
 static void only_files_are_replaced (void **state)
 {
-    (void) state;
     const wm_part_t part = { "x", 1 };
     const char *const name[] = { in_folder ("pipe"), "." };
     wm_error_t error;
@@ -190,7 +187,6 @@ static void only_files_are_replaced (void **state)
 
 static void a_seed_is_a_file (void **state)
 {
-    (void) state;
     char first[65], second[65], other[65];
     wm_error_t error;
     make_model (1, "a.onnx", "a.wmm");
@@ -209,7 +205,6 @@ static void a_seed_is_a_file (void **state)
 
 static void a_model_says_what_it_is (void **state)
 {
-    (void) state;
     make_model (1, "a.onnx", "a.wmm");
     wm_model_t *model = opened ("a.wmm");
     assert_int_equal (wm_model_kind (model), WM_MODEL_FAMILY);
@@ -235,7 +230,6 @@ static void a_model_says_what_it_is (void **state)
 /* Known answers must tell a working engine from a broken one: all different, none saturated.  */
 static void known_answers_vary (void **state)
 {
-    (void) state;
     make_model (3, "a.onnx", "a.wmm");
     wm_model_t *model = opened ("a.wmm");
     const float *patch, *score;
@@ -256,7 +250,6 @@ static void known_answers_vary (void **state)
 
 static void written_again_it_is_the_same_network (void **state)
 {
-    (void) state;
     char why[480];
     wm_error_t error = { 0 };
     make_model (4, "a.onnx", "a.wmm");
@@ -335,7 +328,6 @@ static void unlike_the_field_s (const wm_conv_t act[2])
 
 static void networks_unlike_the_field_s (void **state)
 {
-    (void) state;
     static const wm_conv_t act[][2] = {
         { { .act = WM_ACT_TANH }, { .act = WM_ACT_SIGMOID } },
         { { .act = WM_ACT_LEAKY, .bend = 0.25f }, { .act = WM_ACT_ELU, .bend = 0.75f } },
@@ -351,7 +343,6 @@ static void networks_unlike_the_field_s (void **state)
 /* What no file may say is not written either.  */
 static void columns_filled_twice_or_never (void **state)
 {
-    (void) state;
     static const struct {
         int32_t column;
         const char *word;
@@ -377,7 +368,6 @@ static void columns_filled_twice_or_never (void **state)
 
 static void sizes_without_a_network (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     const char *path = in_folder ("none.onnx");
     assert_int_equal (wm_model_new_emtrkmichel (1, 4, 48, path, &error), WM_EBATCH);
@@ -404,7 +394,6 @@ static void check_refused (const uint8_t *bytes, size_t size, const char *word)
 
 static void damage_is_named (void **state)
 {
-    (void) state;
     size_t size;
     make_model (5, "a.onnx", "a.wmm");
     uint8_t *bytes = slurp (in_folder ("a.wmm"), &size);
@@ -435,7 +424,6 @@ static void damage_is_named (void **state)
    that are safe to use, or is refused.  */
 static void lies_with_a_sound_digest (void **state)
 {
-    (void) state;
     static const uint32_t lies[] = { 0, 1, 3, 64, 0x7fffffff, 0x80000000, 0xffffffff };
     size_t size;
     uint32_t refused = 0, accepted = 0;
@@ -504,7 +492,6 @@ static void score (wm_device_t *device, float *patch, uint32_t n, uint8_t *statu
 
 static void bits_do_not_depend_on_company (void **state)
 {
-    (void) state;
     static float patch[HITS * WIRE * BIN], scores[HITS * 4], again[HITS * 4];
     uint8_t status[HITS];
     make_model (7, "a.onnx", "a.wmm");
@@ -528,7 +515,6 @@ static void bits_do_not_depend_on_company (void **state)
 
 static void known_answers_are_the_engine_s (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     make_model (8, "a.onnx", "a.wmm");
     wm_model_t *model = opened ("a.wmm");
@@ -546,7 +532,6 @@ static void known_answers_are_the_engine_s (void **state)
 
 static void no_number_is_no_score (void **state)
 {
-    (void) state;
     static float patch[3 * WIRE * BIN];
     float scores[12];
     uint8_t status[3];
@@ -568,7 +553,6 @@ static void no_number_is_no_score (void **state)
 
 static void general_models_are_not_its_business (void **state)
 {
-    (void) state;
     static const uint8_t original[] = "what the general engine runs";
     const wm_port_t port = { .name = "x", .n_dim = 1, .dim = { 3 }, .n_value = 3 };
     const wm_model_parts_t parts = { .kind = WM_MODEL_GENERAL,
@@ -595,13 +579,11 @@ static void general_models_are_not_its_business (void **state)
 
 static int make_folder (void **state)
 {
-    (void) state;
     return mkdtemp (folder) ? 0 : -1;
 }
 
 static int remove_folder (void **state)
 {
-    (void) state;
     static const char *const name[] = { "a.onnx", "b.onnx", "a.wmm", "b.wmm", "bad.wmm", "shared" };
     for (size_t i = 0; i < sizeof name / sizeof *name; i++)
         unlink (in_folder (name[i]));

@@ -85,7 +85,6 @@ static uint32_t n_known (const wm_model_t *model)
 /* Patches are drawn until some have scores; one that has none is held.  */
 static void domains (void **state)
 {
-    (void) state;
     static const struct {
         const char *op;
         float shift, good, bad;
@@ -117,7 +116,6 @@ static void domains (void **state)
 /* Infinite scores are answers. Clients get them, a campaign holds them.  */
 static void infinities (void **state)
 {
-    (void) state;
     static const float patch[VALUES] = { 1, 2, 3, 4 };
     for (int i = 0; i < 4; i++) {
         const bool is_free = i % 2, keeps = i / 2;
@@ -140,7 +138,6 @@ static void infinities (void **state)
 
 static void models_without_numbers (void **state)
 {
-    (void) state;
     char why[480];
     for (int i = 0; i < 4; i++) {
         wm_error_t error = { 0 };
@@ -181,7 +178,6 @@ static wm_model_t *retold (const wm_model_t *model, uint32_t n, const float *sco
 /* What is not a number is not compared; where an answer is one, so must be the score.  */
 static void what_a_self_test_compares (void **state)
 {
-    (void) state;
     const float *inputs, *answers;
     float told[8 * VALUES];
     wm_error_t error;
@@ -227,7 +223,6 @@ static void what_a_self_test_compares (void **state)
 
 static void errors_of_scores (void **state)
 {
-    (void) state;
     assert_true (wm_device_off (INFINITY, INFINITY) == 0);
     assert_true (wm_device_off (-INFINITY, -INFINITY) == 0);
     assert_true (wm_device_off (INFINITY, -INFINITY) == INFINITY);

@@ -68,7 +68,6 @@ static wm_nan_seen_t seen (const case_t *one, const char *domain, bool is_limite
 
 static void bounds (void **state)
 {
-    (void) state;
     static const case_t list[] = {
         { "Abs", "a", { { -3, 2 } }, 0, 3, 0 },
         { "Abs", "a", { { 1, 2 } }, 1, 2, 0 },
@@ -351,7 +350,6 @@ static const struct {
 
 static void every_operator (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         char op[64];
         int n;
@@ -371,7 +369,6 @@ static void every_operator (void **state)
 /* Integers stay integers where an operator hands on the values of that input.  */
 static void integers_stay (void **state)
 {
-    (void) state;
     static const struct {
         case_t one;
         bool is_whole;

@@ -13,7 +13,6 @@ static float *weights (const graph_t *g)
 
 static void graphs_refused (void **state)
 {
-    (void) state;
     graph_t g = family (0);
     find (&g, "Conv")->input[0] = copy (&g, "fc");
     save_graph (&g);
@@ -46,7 +45,6 @@ static void graphs_refused (void **state)
 
 static void ports_refused (void **state)
 {
-    (void) state;
     graph_t g = family (0);
     g.n_in = 0;
     input (&g, "patch", INTS (256, H, W, 1));
@@ -191,7 +189,6 @@ static void choices_are_part_of_the_identity (void **state)
 /* Weights in files beside the model: the same network; its identity covers them.  */
 static void data_beside_the_model (void **state)
 {
-    (void) state;
     char one[65], other[65], path[128];
     for (unsigned ways = 0; ways <= CONSTANTS; ways += CONSTANTS) {
         graph_t g = family (ways);
@@ -219,7 +216,6 @@ static void data_beside_the_model (void **state)
 /* The general engine gets one file with everything in it.  */
 static void data_beside_a_general_model (void **state)
 {
-    (void) state;
     char why[480], path[128];
     wm_error_t error = { 0 };
     graph_t g = family (0);
@@ -249,7 +245,6 @@ static void data_beside_a_general_model (void **state)
 /* An import never replaces the model's weights, by whatever name.  */
 static void data_is_spared (void **state)
 {
-    (void) state;
     static const char *const how[] = { "true", "ln -s weights.bin x_w", "ln -f weights.bin x_w" };
     char why[480], path[128], other[128], command[200], before[65], after[65];
     wm_error_t error = { 0 };
@@ -275,7 +270,6 @@ static void data_is_spared (void **state)
 
 static void data_that_is_not_there (void **state)
 {
-    (void) state;
     static const char *const refused[][2] = { { "/etc/passwd", "outside the model's folder" },
                                               { "../../etc/passwd", "outside the model's folder" },
                                               { "link/../weights.bin",
@@ -320,7 +314,6 @@ static void data_that_is_not_there (void **state)
 /* Data in both places; entries that a writer left behind; no length.  */
 static void data_in_two_places (void **state)
 {
-    (void) state;
     char path[128];
     graph_t g = family (0);
     Onnx__TensorProto *t = g.tensor[0];
@@ -352,7 +345,6 @@ static void data_in_two_places (void **state)
 /* ModelProto.graph = GraphProto.node = NodeProto.attribute = AttributeProto.g = GraphProto ...  */
 static void deep_nesting_is_refused (void **state)
 {
-    (void) state;
     static const uint8_t tag[] = { 1 << 3 | 2, 5 << 3 | 2, 6 << 3 | 2 };
     enum { DEPTH = 10000 };
     uint8_t *bytes = malloc (DEPTH * 6);
@@ -375,7 +367,6 @@ static void deep_nesting_is_refused (void **state)
 
 static void files_that_are_no_models (void **state)
 {
-    (void) state;
     save ((const uint8_t *) "", 0);
     check_refused ("empty");
     save ((const uint8_t *) "\x89HDF\r\n\x1a\n and so on", 18);
@@ -393,7 +384,6 @@ static void files_that_are_no_models (void **state)
    scores. A changed byte: anything but a crash, which the sanitizers watch.  */
 static void truncated_and_changed_files (void **state)
 {
-    (void) state;
     graph_t g = family (REVERSED | RESHAPE);
     size_t size;
     uint8_t *bytes = packed (&g, &size);

@@ -11,7 +11,6 @@
 
 static void numbers_are_khronos (void **state)
 {
-    (void) state;
 #define SAME(name, value) assert_int_equal ((int) WM_CL_##name, (int) CL_##name);
     WM_CL_NUMBERS (SAME)
     assert_int_equal (sizeof (wm_cl_int), sizeof (cl_int));
@@ -23,7 +22,6 @@ static void numbers_are_khronos (void **state)
 #else
 static void numbers_are_khronos (void **state)
 {
-    (void) state;
     print_message ("skipped: no headers of OpenCL (make deps-opencl)\n");
     skip ();
 }
@@ -59,7 +57,6 @@ static wm_opencl_t *engine_of (const wm_net_t *net, const wm_spec_t *spec)
    one hit and of many.  */
 static void kernels_are_counted (void **state)
 {
-    (void) state;
     need_device ();
     for (uint32_t s = 0; s < SHAPES; s += 7) {
         wm_net_t net = net_new (&shapes[s]);
@@ -110,7 +107,6 @@ static void hold (wm_opencl_t *engine, const wm_net_t *net, const wm_spec_t *spe
    denormal, huge, infinite, or none.  */
 static void batches_keep_the_contract (void **state)
 {
-    (void) state;
     need_device ();
     static const float odd[] = { 0x1p-149f, -0x1p-127f, 0x1p-60f, 1e38f, INFINITY, NAN, -0.f };
     for (wm_downscale_t by = WM_MEAN; by <= WM_MAXMEAN; by++) {
@@ -136,7 +132,6 @@ static void batches_keep_the_contract (void **state)
    batch changes none.  */
 static void half_is_close (void **state)
 {
-    (void) state;
     need_device ();
     uint32_t rounded = 0;
     for (uint32_t s = 0; s < SHAPES; s += 3) {
@@ -171,7 +166,6 @@ static void half_is_close (void **state)
 
 static int begin (void **state)
 {
-    (void) state;
     wm_opencl_info_t info[WM_OPENCL_DEVICES_MAX];
     uint32_t n;
     is_here = wm_opencl_list (info, &n, NULL) == WM_OK;
@@ -180,7 +174,6 @@ static int begin (void **state)
 
 static int end (void **state)
 {
-    (void) state;
     char line[64];
     snprintf (line, sizeof line, "rm -rf %s", folder);
     return system (line);

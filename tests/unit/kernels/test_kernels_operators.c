@@ -230,14 +230,12 @@ static void check (size_t i, bool is_image)
 
 static void behind_a_convolution (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check (i, true);
 }
 
 static void behind_a_dense_layer (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check (i, false);
 }
@@ -382,7 +380,6 @@ static wm_tensor_t *tensor_of (graph_t *g, const char *text)
 
 static void constants_are_folded (void **state)
 {
-    (void) state;
     for (size_t k = 0; k < sizeof folds / sizeof *folds; k++) {
         graph_t g = { .ways = 0 };
         wm_tensor_t out;

@@ -136,7 +136,6 @@ static void check (int n_in, int rank, bool is_free)
 
 static void in_free_dimensions (void **state)
 {
-    (void) state;
     for (int rank = 1; rank <= 3; rank++)
         for (int first = 0; first < TYPES; first += 2) {
             make (first, 2, rank + first / 2, rank, true);
@@ -147,7 +146,6 @@ static void in_free_dimensions (void **state)
 /* One input: the graph has no node but it and its output.  */
 static void alone (void **state)
 {
-    (void) state;
     for (int type = 0; type < TYPES; type++) {
         make (type, 1, type ? 0 : 2, 1 + type % 3, true);
         check (1, 1 + type % 3, true);
@@ -156,7 +154,6 @@ static void alone (void **state)
 
 static void in_fixed_dimensions (void **state)
 {
-    (void) state;
     for (int first = 0; first < TYPES; first += 2) {
         make (first, 2, first, 2, false);
         check (2, 2, false);

@@ -28,7 +28,6 @@ static double worst_of (const wm_net_t *net, double limit)
 
 static void the_bound_is_that_of_the_worst_patch (void **state)
 {
-    (void) state;
     static const wm_act_t acts[] = { WM_ACT_NONE,  WM_ACT_RELU,      WM_ACT_SIGMOID,
                                      WM_ACT_TANH,  WM_ACT_LEAKY,     WM_ACT_ELU,
                                      WM_ACT_CLIP,  WM_ACT_GELU,      WM_ACT_GELU_TANH,
@@ -63,7 +62,6 @@ static void the_bound_is_that_of_the_worst_patch (void **state)
 /* Two inputs of a filter are at their worst together; of two filters the worse one counts.  */
 static void channels_add_up (void **state)
 {
-    (void) state;
     /* (1, 2, 2 channels, 2 filters): filter 0 is x0 - 2 x1 + 3 x2 - 4 x3, filter 1 one of them */
     const float weight[] = { 1, 0, -2, 0, 3, 0, -4, -1 }, bias[] = { -0.5f, 0 };
     const float next[] = { -1, 0 }, no_bias[] = { 0 };
@@ -88,7 +86,6 @@ static void channels_add_up (void **state)
 /* What rounding adds is counted from the bias, too, and of either sign.  */
 static void a_bias_is_rounded (void **state)
 {
-    (void) state;
     const float weight = 0, bias[] = { 65450, -65450 };
     wm_net_t net = { .height = 1, .width = 1, .channel = 1, .n_conv = 1 };
     for (int i = 0; i < 2; i++) {
@@ -108,7 +105,6 @@ static void a_bias_is_rounded (void **state)
 /* Some activations are lowest between the ends of an interval.  */
 static void the_dip_of_an_activation (void **state)
 {
-    (void) state;
     static const struct {
         wm_act_t act;
         float at;
@@ -141,7 +137,6 @@ static void the_dip_of_an_activation (void **state)
    convolutions.  */
 static void what_half_cannot_hold (void **state)
 {
-    (void) state;
     float weight = 65000, bias = 65350;
     const float none = 0, one = 1, much = 70000;
     double limit = 0;
@@ -167,7 +162,6 @@ static void what_half_cannot_hold (void **state)
 
 static void half_is_taken_while_it_holds (void **state)
 {
-    (void) state;
     float weight = -3, bias = 0;
     double limit = 0;
     wm_error_t error = { 0 };

@@ -8,7 +8,6 @@
 static int name_the_untested (void **state)
 {
     const char *isa, *precision;
-    (void) state;
     for (uint32_t i = 0; (isa = wm_device_missing (i, &precision)) != NULL; i++)
         print_message ("NOT TESTED, this machine cannot run it: %s/%s\n", isa, precision);
     return 0;
@@ -45,7 +44,6 @@ static void every_kernel_equals_double (const wm_net_t *net, const wm_spec_t *sp
 
 static void equals_double_on_planes (void **state)
 {
-    (void) state;
     double worst[32] = { 0 };
     for (uint32_t s = 0; s < SHAPES; s++) {
         wm_net_t net = net_new (&shapes[s]);
@@ -66,7 +64,6 @@ static void equals_double_on_planes (void **state)
 
 static void equals_double_in_own_view (void **state)
 {
-    (void) state;
     double worst[32] = { 0 };
     wm_net_t net = net_new (&shapes[0]);
     for (wm_downscale_t d = WM_MEAN; d <= WM_MAXMEAN; d++)
@@ -85,7 +82,6 @@ static void equals_double_in_own_view (void **state)
    patches, against groups of a few cells.  */
 static void grouping_never_changes_bits (void **state)
 {
-    (void) state;
     const wm_sparse_kernel_t *kernel;
     for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++)
         for (uint32_t s = 0; s < SHAPES; s++) {
@@ -126,7 +122,6 @@ static void grouping_never_changes_bits (void **state)
 /* Bits again: any hits of a plane in any order, some of them several times, by 1 to 4 threads.  */
 static void any_grouping_gives_the_same_bits (void **state)
 {
-    (void) state;
     const wm_sparse_kernel_t *kernel;
     uint32_t groupings = 0;
     for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++)
@@ -170,7 +165,6 @@ static void any_grouping_gives_the_same_bits (void **state)
 /* On a machine with AMX: tiles and their twins give the same bits.  */
 static void twins_equal_the_tiles (void **state)
 {
-    (void) state;
     const wm_sparse_kernel_t *const pairs[][2] = {
         { &wm_sparse_kernel_amx_bf16, &wm_sparse_kernel_amx_twin_bf16 },
         { &wm_sparse_kernel_amx_bf16x3, &wm_sparse_kernel_amx_twin_bf16x3 },
@@ -200,7 +194,6 @@ static void twins_equal_the_tiles (void **state)
 /* Integers are exact, and all else has one order: every instruction set gives the same bits.  */
 static void integers_are_the_same_everywhere (void **state)
 {
-    (void) state;
     for (uint32_t s = 0; s < SHAPES; s++) {
         wm_net_t net = net_new (&shapes[s]);
         wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
@@ -230,7 +223,6 @@ static void integers_are_the_same_everywhere (void **state)
    one sign, every value the largest. Beside each, an output with one large weight among small.  */
 static void integers_never_overflow (void **state)
 {
-    (void) state;
     for (int act = 0; act < 2; act++) {
         shape_t shape = { 6, 6,  1, 1,   { 1 }, { 1 }, { 130 }, act ? WM_ACT_NONE : WM_ACT_RELU,
                           2, 16, 0, 0.2, 0 };

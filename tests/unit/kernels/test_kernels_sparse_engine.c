@@ -12,7 +12,6 @@
 /* 200,000 hits at once, of 12,000 places: some against double, all against batches of few.  */
 static void many_hits_are_scored_at_once (void **state)
 {
-    (void) state;
     enum { HITS = 200000, CHECKS = 400 };
     const wm_sparse_kernel_t *kernel;
     wm_net_t net = net_new (&shapes[3]);
@@ -44,7 +43,6 @@ static void many_hits_are_scored_at_once (void **state)
    thread has room for, which ends some of them before.  */
 static void a_block_is_never_larger_than_its_memory (void **state)
 {
-    (void) state;
     enum { HITS = 12000, WIRES = 120, COLS = 100, CHECKS = 100 };
     wm_net_t net = net_new (&shapes[4]);
     wm_spec_t spec = spec_of (&shapes[4], WM_FULL_VIEW, WM_MEAN);
@@ -78,7 +76,6 @@ static void a_block_is_never_larger_than_its_memory (void **state)
 
 static void channels_are_taken_dense (void **state)
 {
-    (void) state;
     shape_t shape = shapes[6];
     shape.channel = 3;
     wm_net_t net = net_new (&shape);
@@ -107,7 +104,6 @@ static void channels_are_taken_dense (void **state)
 /* Small batches go as one job, large ones alone, each with the bits that it has alone.  */
 static void small_batches_are_joined (void **state)
 {
-    (void) state;
     enum { N = 7, HITS = 160 };
     static const uint32_t n_hit[N] = { 2, 1, 0, 130, 2, 24, 1 };
     assert_true (wm_device_engine ("sparse")->gathers); /* a worker offers it several */
@@ -153,7 +149,6 @@ static void small_batches_are_joined (void **state)
 
 static void nonfinite_is_never_a_number (void **state)
 {
-    (void) state;
     wm_net_t net = net_new (&shapes[0]);
     uint32_t each = net.height * net.width;
     wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = 3, .patch_values = each };
@@ -179,7 +174,6 @@ static void nonfinite_is_never_a_number (void **state)
 
 static void nothing_is_allocated_after_warm_up (void **state)
 {
-    (void) state;
     wm_net_t net = net_new (&shapes[0]);
     wm_spec_t spec = spec_of (&shapes[0], WM_FULL_VIEW, WM_MEAN);
     wm_sparse_t *engine = engine_new (&net, &spec, 2, NULL);
@@ -218,7 +212,6 @@ static bool packed_path (char path[128], const char *prefix, const wm_sparse_ker
    another's is not believed.  */
 static void packed_weights_are_shared (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/wm-sparse-XXXXXX", path[2][128], prefix[64];
     assert_non_null (mkdtemp (folder));
     snprintf (prefix, sizeof prefix, "%s/model", folder);
@@ -284,7 +277,6 @@ static void check_where (void *arg, uint32_t task, uint32_t thread)
 /* Asked to, each thread stays on one CPU; threads beyond the CPUs share them.  */
 static void threads_are_pinned (void **state)
 {
-    (void) state;
     cpu_set_t before;
     assert_int_equal (sched_getaffinity (0, sizeof before, &before), 0);
     for (int pin = 0; pin < 2; pin++) {
@@ -310,7 +302,6 @@ static void wrong_dense (const wm_sparse_root_t *root, uint32_t panel, uint32_t 
 
 static void what_computes_wrongly_is_not_chosen (void **state)
 {
-    (void) state;
     wm_sparse_kernel_t wrong = wm_sparse_kernel_c;
     wrong.dense = wrong_dense;
     assert_false (wm_sparse_kernel_works (&wrong));
@@ -321,7 +312,6 @@ static void what_computes_wrongly_is_not_chosen (void **state)
 
 static void what_it_cannot_run_is_refused (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     const wm_sparse_config_t config = { .kernel = wm_sparse_kernel (0), .threads = 1 };
     wm_net_t net = net_new (&shapes[0]), bad;

@@ -45,7 +45,6 @@ static void *score_slices (void *arg)
 
 static void two_calls_at_once_change_no_bits (void **state)
 {
-    (void) state;
     static const uint32_t threads[] = { 1, 2, 3, 7 };
     const wm_sparse_kernel_t *kernel;
     wm_net_t net = net_new (&shapes[0]);
@@ -82,7 +81,6 @@ enum { CALLERS = 5 };
    that ran beside others, and no more.  */
 static void calls_compute_in_their_own_threads (void **state)
 {
-    (void) state;
     const wm_sparse_kernel_t *kernel;
     wm_error_t error;
     wm_net_t net = net_new (&shapes[0]);
@@ -129,7 +127,6 @@ static void calls_compute_in_their_own_threads (void **state)
 /* What a new engine has counted, by each number of threads: nothing is counted twice.  */
 static void a_new_engine_counts_once (void **state)
 {
-    (void) state;
     wm_net_t net = net_new (&shapes[0]);
     wm_spec_t spec = spec_of (&shapes[0], WM_FULL_VIEW, WM_MEAN);
     for (uint32_t threads = 1; threads <= 3; threads++) {
@@ -201,7 +198,6 @@ static void *call_first (void *arg)
 
 static void a_job_passes_beside_the_end_of_another (void **state)
 {
-    (void) state;
     for (uint32_t i = 0; i < 5; i++) { /* of two threads one may wait for the other's last task */
         const uint32_t threads = i < 3 ? 2 + i : i;
         jobs_t jobs = { .pool = wm_sparse_pool_new (threads, false), .is_serial = i < 3 };
@@ -224,7 +220,6 @@ static void nap (void *arg, uint32_t task, uint32_t thread)
 /* While one of n threads has a task, the others are idle; without a job none is.  */
 static void idle_time_is_counted (void **state)
 {
-    (void) state;
     for (uint32_t threads = 1; threads <= 4; threads++) {
         wm_sparse_pool_t *pool = wm_sparse_pool_new (threads, false);
         const double start_s = wm_now_s ();

@@ -31,7 +31,6 @@ static void refused (const char *text, const char *words)
 
 static void keys_of_a_users_file_are_read (void **state)
 {
-    (void) state;
     wm_spec_t spec = parsed ("# a comment\n"
                              "table: scores\n"
                              "patch: [44, 40]   # wires, drift bins\n"
@@ -67,7 +66,6 @@ static void keys_of_a_users_file_are_read (void **state)
 
 static void keys_left_out_are_protodune_2021 (void **state)
 {
-    (void) state;
     wm_spec_t preset, spec = parsed ("view: full\n");
     assert_int_equal (wm_spec_preset (&preset, "protodune-2021", NULL), WM_OK);
     assert_memory_equal (&spec, &preset, sizeof spec);
@@ -78,7 +76,6 @@ static void keys_left_out_are_protodune_2021 (void **state)
 
 static void presets_differ_where_they_should (void **state)
 {
-    (void) state;
     wm_spec_t spec;
     wm_error_t error = { 0 };
     assert_int_equal (wm_spec_preset (&spec, "dunefd-44x48", NULL), WM_OK);
@@ -90,7 +87,6 @@ static void presets_differ_where_they_should (void **state)
 
 static void canonical_text_reads_back_the_same (void **state)
 {
-    (void) state;
     const char *texts[] = {
         "view: full",
         "adc: [-20, 30]\nout: [-0.1, 0.3]\namplitude: [0.1, 3, 1e-7]\nn_wire: 1148\ntau_us: 3e4",
@@ -120,7 +116,6 @@ static void canonical_text_reads_back_the_same (void **state)
 /* The commented file of a preset is that preset; no line is wider than a terminal.  */
 static void the_commented_text_reads_back_the_same (void **state)
 {
-    (void) state;
     static const char *const presets[] = { "protodune-2021", "dunefd-44x48", "waveform-200" };
     for (int i = 0; i < 3; i++) {
         wm_spec_t preset, back;
@@ -139,7 +134,6 @@ static void the_commented_text_reads_back_the_same (void **state)
 /* What is understood, with units; what the file leaves out is marked.  */
 static void values_are_explained_in_units (void **state)
 {
-    (void) state;
     static const char yaml[] = "patch: [32, 40]\ntick_us: 0.5\nadc: [-20, 30]\nt0_us: input\n";
     wm_spec_t spec;
     uint32_t given;
@@ -168,7 +162,6 @@ static void values_are_explained_in_units (void **state)
 
 static void the_longest_text_fits (void **state)
 {
-    (void) state;
     wm_spec_t spec = parsed ("view: full");
     char text[4096];
     spec.n_amplitude = WM_SPEC_AMPLITUDES_MAX;
@@ -184,7 +177,6 @@ static void the_longest_text_fits (void **state)
 
 static void unknown_keys_name_the_nearest (void **state)
 {
-    (void) state;
     refused ("table: t\ndrift_windw: 6\n",
              ":2: unknown key 'drift_windw'; the nearest known one is "
              "'drift_window'");
@@ -196,7 +188,6 @@ static void unknown_keys_name_the_nearest (void **state)
 
 static void values_out_of_range_are_refused (void **state)
 {
-    (void) state;
     refused ("patch: [48]", "1 value, it takes 2, such as [48, 48]");
     refused ("patch: 48", "takes a list");
     refused ("patch: [48, 0]", "from 1 to 16384");
@@ -233,7 +224,6 @@ static void values_out_of_range_are_refused (void **state)
 /* Keys that came later are printed only where they differ: texts of earlier campaigns stay.  */
 static void points_and_their_keys (void **state)
 {
-    (void) state;
     char text[4096];
     wm_spec_t spec = parsed ("points: hits\nstep_wire: patch\nchannels: 1\ntags: []");
     wm_spec_print (&spec, text, sizeof text);
@@ -263,7 +253,6 @@ static void points_and_their_keys (void **state)
 
 static void images_come_from_windows_without_gaps (void **state)
 {
-    (void) state;
     wm_spec_t spec = parsed ("points: windows\nresult: image\nstep_wire: 48\nstep_bin: 48");
     assert_true (spec.result == WM_RESULT_IMAGE);
     spec = parsed ("result: scores");
@@ -277,7 +266,6 @@ static void images_come_from_windows_without_gaps (void **state)
 
 static void what_is_no_flat_mapping_is_refused (void **state)
 {
-    (void) state;
     refused ("", "flat list");
     refused ("- a\n- b\n", "flat list");
     refused ("view: full\n---\nview: own\n", "flat list");
@@ -302,7 +290,6 @@ static void what_is_no_flat_mapping_is_refused (void **state)
 /* 20 / 200 is not exact in binary; the level must be all the same.  */
 static void a_zero_level_of_almost_nothing_is_zero (void **state)
 {
-    (void) state;
     wm_spec_t spec = parsed ("adc: [-50, 150]\nout: [-5, 15]\nview: own");
     assert_true (wm_spec_zero (&spec) == 0);
     spec = parsed ("adc: [-30, 70]\nout: [-0.3, 0.7]\nview: own");

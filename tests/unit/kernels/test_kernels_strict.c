@@ -129,7 +129,6 @@ static void score_by_cuda (const void *bands, const wm_net_t *net, const wm_spec
 /* The kernels of CUDA on the stand-in for a GPU, whatever a block takes of a window.  */
 static void cuda_keeps_the_contract (void **state)
 {
-    (void) state;
     for (uint32_t bands = 1; bands <= 5; bands += 2)
         hold_to_contract ("cuda", score_by_cuda, &bands);
     assert_true (n_by_cuda >= 3 * 15);
@@ -139,7 +138,6 @@ static void cuda_keeps_the_contract (void **state)
    them, beside others whose checksum holds.  */
 static void cuda_keeps_the_contract_of_odd_values (void **state)
 {
-    (void) state;
     static const float odd[] = { 0x1p-149f, -0x1p-127f, 0x1p-60f, 1e38f, INFINITY, NAN, -0.f };
     static const uint32_t bands = 2;
     for (uint32_t s = 0; s < SHAPES; s++) {
@@ -170,7 +168,6 @@ static void cuda_keeps_the_contract_of_odd_values (void **state)
 
 static void engines_keep_the_contract (void **state)
 {
-    (void) state;
     const wm_sparse_kernel_t *kernel;
     uint32_t n = 0;
     for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
@@ -184,7 +181,6 @@ static void engines_keep_the_contract (void **state)
 
 static void opencl_keeps_the_contract (void **state)
 {
-    (void) state;
     wm_opencl_info_t info[WM_OPENCL_DEVICES_MAX];
     wm_error_t error = { 0 };
     uint32_t n;
@@ -205,7 +201,6 @@ static void opencl_keeps_the_contract (void **state)
    written once; a different line means that old and new outputs of campaigns differ.  */
 static void the_contract_has_its_bits (void **state)
 {
-    (void) state;
     FILE *file = fopen (BITS, "r");
     assert_non_null (file);
     char line[512], made[512];
@@ -237,7 +232,6 @@ static void the_contract_has_its_bits (void **state)
 /* In binary64: the rounding to binary32 would hide almost every fault of a polynomial.  */
 static void activations_keep_the_contract (void **state)
 {
-    (void) state;
     seed = 1;
     for (uint32_t i = 0; i < 20000; i++) {
         const double x = (double) random_float (i % 3 ? 4 : i % 2 ? 0.1 : 300);

@@ -33,7 +33,6 @@ static float draw_float (int kind)
 
 static void portable_sums_are_fused (void **state)
 {
-    (void) state;
     for (uint32_t i = 0; i < 400000; i++) {
         float a[4], b[4], c[4];
         for (int l = 0; l < 4; l++)
@@ -52,7 +51,6 @@ static void portable_sums_are_fused (void **state)
 /* AVX-512, AVX2 and C; each net also in own view, and what the others compute differs.  */
 static void strict_kernels_have_the_same_bits (void **state)
 {
-    (void) state;
     uint32_t n_compared = 0, n_other = 0;
     for (uint32_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         seed = s + 1;
@@ -101,7 +99,6 @@ static uint32_t rank_of (const char *precision, const char *isa, const wm_sparse
 
 static void the_table_is_read_from_the_top (void **state)
 {
-    (void) state;
     const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS], *again[WM_SPARSE_RANKS], *kernel;
     assert_int_equal (rank_of ("fp32", NULL, rank), 1);
     for (int start = 0; start < 50; start++) { /* nothing is timed */
@@ -238,7 +235,6 @@ static double off_of (campaign_t *c, wm_device_t *device)
    the campaign asks, and strict fp32 is always left.  */
 static void what_is_taken_is_precise_enough (void **state)
 {
-    (void) state;
     static const struct {
         const char *isa, *precision;
         double max_error;
@@ -286,7 +282,6 @@ static void what_is_taken_is_precise_enough (void **state)
 
 static void max_error_and_sample_decide (void **state)
 {
-    (void) state;
     campaign_t c = campaign_new (0);
     wm_device_t *judge = judge_of (&c, "amx-twin");
     wm_trial_t trial;
@@ -314,7 +309,6 @@ static void max_error_and_sample_decide (void **state)
    whether it is taken does not depend on that.  */
 static void what_is_opened_ahead_is_tried_first (void **state)
 {
-    (void) state;
     campaign_t c = campaign_new (0);
     wm_device_t *judge = judge_of (&c, "amx-twin");
     const double max_error[] = { 0.5, 1e-9 };
@@ -353,7 +347,6 @@ static void what_is_opened_ahead_is_tried_first (void **state)
 
 static void classes_are_what_scores_depend_on (void **state)
 {
-    (void) state;
     campaign_t c = campaign_new (0);
     wm_device_config_t config = { .engine = "sparse", .precision = "fp32", .threads = 1 };
     char a[64], b[64];
@@ -383,7 +376,6 @@ static void classes_are_what_scores_depend_on (void **state)
 
 static void one_hit_in_two_thousand_is_looked_at (void **state)
 {
-    (void) state;
     campaign_t c = campaign_new (0);
     wm_device_t *judge = judge_of (&c, "");
     static float right[HITS * 4], scores[HITS * 4];
@@ -412,7 +404,6 @@ static void one_hit_in_two_thousand_is_looked_at (void **state)
 
 static void what_is_off_is_scored_again (void **state)
 {
-    (void) state;
     campaign_t c = campaign_new (0);
     wm_device_t *judge = judge_of (&c, "");
     static float right[HITS * 4], scores[HITS * 4];

@@ -162,7 +162,6 @@ static void check_watched (const case_t *one, bool has_doubts)
 
 static void which_values (void **state)
 {
-    (void) state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         check_watched (&cases[k], false);
     for (size_t k = 0; k < sizeof doubts / sizeof *doubts; k++)
@@ -172,7 +171,6 @@ static void which_values (void **state)
 /* A value of the graph that a graph inside a node reads: If (x > 0) then -q else Relu (q).  */
 static void graphs_inside (void **state)
 {
-    (void) state;
     graph_t g = written ("q = Sqrt x; p = ReduceMean x; b = Greater p zero; y = If b", 3);
     Onnx__NodeProto *chooses = g.node[3];
     Onnx__GraphProto *inner = take (&g, 1, sizeof *inner);
@@ -201,7 +199,6 @@ static void graphs_inside (void **state)
 /* Without guards of indices NaNs are still reported; of both the NaN is reported.  */
 static void indices_or_not (void **state)
 {
-    (void) state;
     graph_t g = written ("q = Sqrt x; i = Cast q; t = Gather w i; r = Relu x; y = Add t r", 3);
     size_t size, made_size;
     char text[200];
@@ -285,7 +282,6 @@ static void rows_of (int64_t opset, uint32_t bad)
 
 static void rows_are_held_alone (void **state)
 {
-    (void) state;
     rows_of (13, 0);
     rows_of (13, 3);
     rows_of (13, 7); /* none */
@@ -296,7 +292,6 @@ static void rows_are_held_alone (void **state)
 /* The same of a row with a free dimension, whose shape stays.  */
 static void a_ragged_row_is_held (void **state)
 {
-    (void) state;
     graph_t g = written ("a = Add x two; q = Sqrt a; y = Max q x", -1);
     save_graph (&g);
     wm_model_t *model = imported (NULL);

@@ -139,7 +139,6 @@ static Onnx__TensorProto *four (graph_t *g, const char *name, change_t *change)
 /* As an initializer, as a Constant's value, and inside a graph of If.  */
 static void encodings (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         for (int where = 0; where < 3; where++) {
             graph_t g = family (0);
@@ -226,7 +225,6 @@ static uint8_t *with_sparse (graph_t *g, const int64_t *index, size_t rank, size
 
 static void sparse_tensors (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof sparse / sizeof *sparse; i++) {
         graph_t g = family (0);
         size_t size;
