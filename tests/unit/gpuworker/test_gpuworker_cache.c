@@ -103,7 +103,6 @@ static void date (const char *path, const struct timespec *when)
 
 static int setup (void **state)
 {
-    (void) state;
     char path[128];
     wm_error_t error;
     assert_non_null (mkdtemp (folder));
@@ -120,7 +119,6 @@ static int setup (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     unlink (model), unlink (lock);
     return rmdir (folder);
 }
@@ -151,7 +149,6 @@ static bool is_used (void)
 
 static void where_models_are_kept (void **state)
 {
-    (void) state;
     static const struct {
         const char *cache, *home, *folder;
     } list[] = { { "/a", "/b", "/a/wiremill" },
@@ -188,7 +185,6 @@ static void where_models_are_kept (void **state)
    by its inode, its size and its time.  */
 static void files_are_read_once (void **state)
 {
-    (void) state;
     char other[160], stamp[WM_FILE_STAMP_BYTES], was[WM_FILE_STAMP_BYTES];
     const struct timespec then = { 1000000000, 5000 }, next_ns = { 1000000000, 5001 },
                           next_s = { 1000000001, 5000 };
@@ -236,7 +232,6 @@ static void files_are_read_once (void **state)
 
 static void names_are_hashes (void **state)
 {
-    (void) state;
     char path[WM_CACHE_PATH_MAX], large[WM_CACHE_PATH_MAX];
     wm_error_t error;
     static const char *const list[] = {
@@ -271,7 +266,6 @@ static void names_are_hashes (void **state)
 
 static void models_are_fetched (void **state)
 {
-    (void) state;
     static const uint64_t large = WM_MODEL_BYTES_MAX;
     const size_t all = sizeof good;
     const struct {
@@ -359,7 +353,6 @@ static void models_are_fetched (void **state)
 /* While another worker has the lock, this one waits for it and keeps its session.  */
 static void one_worker_fetches (void **state)
 {
-    (void) state;
     const step_t closes[] = { { .event = SILENT }, { .event = SILENT }, { .event = CLOSED } };
     wm_error_t error;
     unlink (model);
@@ -382,7 +375,6 @@ static void one_worker_fetches (void **state)
    work, for clients 0.2 s.  */
 static void the_window_follows_the_mean (void **state)
 {
-    (void) state;
     static const struct {
         double seconds;
         uint32_t bulk, clients;

@@ -115,7 +115,6 @@ static int code_of_engine (void (*broker_run) (void))
 
 static void rests_as_long_as_others_computed (void **state)
 {
-    (void) state;
     setenv ("WM_CPU_LIMIT", "1", 1);
     assert_int_equal (code_of_engine (compute), 0);
     assert_int_equal (code_of_engine (compute_below), 0);
@@ -126,7 +125,6 @@ static void rests_as_long_as_others_computed (void **state)
 
 static void only_where_it_is_asked_to (void **state)
 {
-    (void) state;
     setenv ("WM_CPU_LIMIT", "0", 1);
     assert_int_equal (code_of_engine (compute), 2);
     unsetenv ("WM_CPU_LIMIT");

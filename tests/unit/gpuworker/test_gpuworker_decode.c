@@ -83,7 +83,6 @@ static bool is_readable (int fd, int ms)
 /* Jobs of all kinds, SLOTS at a time; one in eleven is given up.  */
 static void decoded_beside (void **state)
 {
-    (void) state;
     made_t made[FRAMES] = { 0 };
     wm_batch_t to[SLOTS] = { 0 };
     wm_decode_job_t job[SLOTS];
@@ -142,7 +141,6 @@ static void decoded_beside (void **state)
    returns it nor touches its batch. The thread that ends a job takes the next one at once.  */
 static void one_is_given_up_under_its_thread (void **state)
 {
-    (void) state;
     enum { ROUNDS = 30 };
     made_t brief = { 0 }, lengthy = { 0 };
     wm_batch_t to[3] = { 0 };

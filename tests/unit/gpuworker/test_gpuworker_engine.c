@@ -22,7 +22,6 @@ static int set_up (void **state)
 {
     static const char text[] = "patch: [12, 10]";
     char why[480];
-    (void) state;
     snprintf (onnx, sizeof onnx, "%s/m.onnx", folder);
     snprintf (wmm, sizeof wmm, "%s/m.wmm", folder);
     snprintf (trial, sizeof trial, "%s/trial", folder);
@@ -37,7 +36,6 @@ static int set_up (void **state)
 static int tear_down (void **state)
 {
     char command[80];
-    (void) state;
     wm_model_destroy (&model);
     snprintf (command, sizeof command, "rm -r %s", folder); /* and the packed weights beside */
     return system (command);
@@ -75,7 +73,6 @@ static void put_trial (const char *bytes, size_t n)
    whose scores are others. One that was tried in vain is not tried again.  */
 static void auto_keeps_to_what_it_took (void **state)
 {
-    (void) state;
     begin ("auto", "fp32");
     control.gpu = WM_GPU_TAKEN_CUDA;
     if (opened ())
@@ -100,7 +97,6 @@ static void auto_keeps_to_what_it_took (void **state)
 /* Nothing is left of a GPU that is not taken: what it was, and what was measured of it.  */
 static void a_declined_gpu_leaves_nothing (void **state)
 {
-    (void) state;
     begin ("auto", "fp32");
     strcpy (control.taken_isa, "of the GPU"), strcpy (control.refused, "of the GPU");
     strcpy (control.strict, "of the GPU");
@@ -124,7 +120,6 @@ static void a_declined_gpu_leaves_nothing (void **state)
    process that starts again keeps it, and reads no table.  */
 static void the_table_names_its_arithmetic (void **state)
 {
-    (void) state;
     wm_candidate_t candidate;
     wm_device_config_t config = { .engine = "sparse", .precision = "fast", .pin = -1 };
     char table[600], class[64], signature[64];
@@ -161,7 +156,6 @@ static void the_table_names_its_arithmetic (void **state)
 
 static void a_trial_that_cannot_be_read (void **state)
 {
-    (void) state;
     begin ("sparse", "fast");
     put_trial ("no end", 6);
     assert_int_equal (opened (), WM_EHOST);
@@ -178,7 +172,6 @@ static void a_trial_that_cannot_be_read (void **state)
 /* It waits for the trial until the worker has it, or leaves.  */
 static void a_worker_that_leaves_ends_the_wait (void **state)
 {
-    (void) state;
     int line[2];
     assert_int_equal (pipe (line), 0);
     assert_int_equal (write (line[1], "a byte", 6), 6); /* which is no trial */

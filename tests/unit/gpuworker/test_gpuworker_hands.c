@@ -145,7 +145,6 @@ static void take_results (wm_scorer_t *scorer, unsigned n)
 
 static int setup (void **state)
 {
-    (void) state;
     wm_spec_t spec;
     wm_error_t error;
     if (!gate)
@@ -164,7 +163,6 @@ static int setup (void **state)
    has no room, wakes the other thread.  */
 static void a_batch_wakes_one_thread (void **state)
 {
-    (void) state;
     gate->is_gated = 1;
     wm_scorer_t *scorer = scorer_new (2 * N_HIT);
     wait_for (&gate->n_reading, 2);
@@ -187,7 +185,6 @@ static void a_batch_wakes_one_thread (void **state)
 /* A thread that came while a batch went alone goes on when that ends, not when a batch comes.  */
 static void a_thread_goes_on_after_one_alone (void **state)
 {
-    (void) state;
     wm_scorer_t *scorer = scorer_new (1);
     told->hold = 0xe;
     submit (scorer, 0, 1, true);
@@ -206,7 +203,6 @@ static void a_thread_goes_on_after_one_alone (void **state)
 /* A batch that goes alone waits for the one before it, and the one after it waits for that.  */
 static void one_alone_between_two (void **state)
 {
-    (void) state;
     wm_scorer_t *scorer = scorer_new (1);
     told->hold = 0xe;
     submit (scorer, 0, 1, false);
@@ -231,7 +227,6 @@ static void one_alone_between_two (void **state)
 /* A thread that has room for more takes no batch along that goes alone.  */
 static void one_alone_is_not_taken_along (void **state)
 {
-    (void) state;
     gate->is_gated = 1;
     wm_scorer_t *scorer = scorer_new (2 * N_HIT);
     wait_for (&gate->n_reading, 2);
@@ -246,7 +241,6 @@ static void one_alone_is_not_taken_along (void **state)
 /* Two calls fail: what the first one reports is why the process ended.  */
 static void the_first_failure_is_the_reason (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     uint64_t slots;
     wm_scorer_t *scorer = scorer_new (1);
@@ -272,7 +266,6 @@ static void the_first_failure_is_the_reason (void **state)
    take it for one that hangs when it waits for its own check.  */
 static void a_check_holds_nobody_up (void **state)
 {
-    (void) state;
     wm_error_t error;
     uint64_t slot;
     strcpy (pins.precision, "fast");
@@ -302,7 +295,6 @@ static void a_check_holds_nobody_up (void **state)
    busy.  */
 static void what_is_ready_goes_together (void **state)
 {
-    (void) state;
     enum { N = 12 };
     told->streams = 1;
     wm_scorer_t *scorer = scorer_new (4 * N_HIT); /* three launches are twelve batches */
@@ -323,7 +315,6 @@ static void what_is_ready_goes_together (void **state)
    check has ended, and one that goes alone waits for the checks.  */
 static void a_check_holds_no_gpu_up (void **state)
 {
-    (void) state;
     wm_error_t error;
     uint64_t slot;
     strcpy (pins.precision, "fast");
@@ -356,7 +347,6 @@ static void a_check_holds_no_gpu_up (void **state)
    was scored by then leaves only after it was scored and checked again.  */
 static void a_failed_check_hands_nothing_on (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     uint64_t slots;
     strcpy (pins.precision, "fast");

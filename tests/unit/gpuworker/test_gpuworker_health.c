@@ -15,7 +15,6 @@ static char folder[] = "/tmp/wm-nvml-XXXXXX", library[64], bare[64];
 
 static int setup (void **state)
 {
-    (void) state;
     char line[512];
     assert_non_null (mkdtemp (folder));
     snprintf (library, sizeof library, "%s/nvml.so", folder);
@@ -29,7 +28,6 @@ static int setup (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     unlink (library);
     unlink (bare);
     return rmdir (folder);
@@ -57,7 +55,6 @@ static const char *words_of (const char *path, const char *faults, const char *v
 
 static void everything_is_told (void **state)
 {
-    (void) state;
     char why[160];
     assert_string_equal (
         words_of (library, "", "", why),
@@ -71,7 +68,6 @@ static void everything_is_told (void **state)
 
 static void what_is_not_known_is_absent (void **state)
 {
-    (void) state;
     static const char *const word[] = { "\"gpu\"", "temperature", "power_w",       "limit",
                                         "load",    "memory_used", "ecc_corrected", "throttled",
                                         "uuid",    "energy_j" };
@@ -91,7 +87,6 @@ static void what_is_not_known_is_absent (void **state)
 /* Errors that were there already are not this worker's.  */
 static void errors_of_memory_are_counted_from_the_start (void **state)
 {
-    (void) state;
     char why[160], path[64];
     snprintf (path, sizeof path, "%s/ecc", folder);
     setenv ("WM_NVML_SO", library, 1);
@@ -115,7 +110,6 @@ static void errors_of_memory_are_counted_from_the_start (void **state)
 
 static void what_cannot_be_opened_says_why (void **state)
 {
-    (void) state;
     char why[160];
     words_of ("./no-such-library.so", "", "", why);
     assert_string_equal (why, "./no-such-library.so cannot be opened");
@@ -132,7 +126,6 @@ static void what_cannot_be_opened_says_why (void **state)
 /* A library that never answers: the worker goes on, and leaves all the same.  */
 static void a_gpu_that_hangs_stops_nobody (void **state)
 {
-    (void) state;
     char why[160], text[WM_HEALTH_BYTES];
     setenv ("WM_NVML_SO", library, 1);
     setenv ("WM_FAKE_NVML", "h", 1);

@@ -20,7 +20,6 @@ static size_t host_bytes (const char *text)
 
 static void test_short (void **state)
 {
-    (void) state;
     assert_string_equal (label ("node7", 4711, NULL), "node7:4711");
     assert_string_equal (label ("node7", 4711, "123_4"), "node7:4711/123_4");
     assert_string_equal (label ("n234567890123456789.site", 1, NULL), "n234567890123456789.site:1");
@@ -30,7 +29,6 @@ static void test_short (void **state)
    whether a farm started them or not.  */
 static void test_long (void **state)
 {
-    (void) state;
     const char *a = label ("compute-rack0017-node0001.cluster.example", 1, "123");
     const char *b = label ("compute-rack0017-node0002.cluster.example", 1, "123");
     const char *c = label ("compute-rack0017-node0001.cluster.example", 22, NULL);
@@ -45,7 +43,6 @@ static void test_long (void **state)
 /* All of it fits: a cut label would lose its job, or be a host without a process.  */
 static void test_longest (void **state)
 {
-    (void) state;
     char host[256] = "";
     memset (host, 'h', 255);
     const char *text = label (host, 4194304, "123456789012345678901234567");

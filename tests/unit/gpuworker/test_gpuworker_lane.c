@@ -11,7 +11,6 @@
 
 static void time_that_is_left (void **state)
 {
-    (void) state;
     static const struct {
         double wall_s, idle_s;
         int64_t started_s, busy_s; /* ago */
@@ -59,7 +58,6 @@ static void time_that_is_left (void **state)
    counts with the two before it. Times in ms, as differences to the one before.  */
 static void failures_that_drain (void **state)
 {
-    (void) state;
     const int64_t most = wm_times ()->failures_ms;
     const struct {
         int64_t after[5], ms[5]; /* -1: the lane goes on */
@@ -85,7 +83,6 @@ static void failures_that_drain (void **state)
 /* The text goes into JSON, and stays within its 160 bytes.  */
 static void what_is_short (void **state)
 {
-    (void) state;
     char large[400];
     wm_lane_t lane = { .short_ms = 0 };
     const int64_t now = wm_now_ms ();
@@ -126,7 +123,6 @@ static const char *refusal (const char *content, const char *cache)
 
 static void replays_that_are_damaged (void **state)
 {
-    (void) state;
     static const char version[] = "is not a replay file of this version",
                       damaged[] = "is a damaged replay file";
     static const struct {

@@ -130,7 +130,6 @@ static wm_batch_t batch_of (int kind)
 static int set_up (void **state)
 {
     char why[480], text[64];
-    (void) state;
     snprintf (onnx, sizeof onnx, "%s/m.onnx", folder);
     snprintf (wmm, sizeof wmm, "%s/m.wmm", folder);
     assert_int_equal (wm_model_new_emtrkmichel (7, WIRES, BINS, onnx, NULL), WM_OK);
@@ -162,7 +161,6 @@ static int set_up (void **state)
 static int tear_down (void **state)
 {
     char command[80];
-    (void) state;
     for (int kind = 0; kind < KINDS; kind++)
         free (frame[kind]);
     snprintf (command, sizeof command, "rm -r %s", folder); /* and the packed weights beside */
@@ -235,7 +233,6 @@ static void no_batch_allocates (void **state)
                     { "openvino", "fp32", 1e9 },
                     { "openvino", "fast", 1e9 } };
     static const char *const names[] = { "a plane in bins", "a plane in ticks", "patches" };
-    (void) state;
     if (!COUNTS)
         skip ();
     for (size_t e = 0; e < sizeof engines / sizeof *engines; e++)
@@ -256,7 +253,6 @@ static void auto_has_the_slots_of_its_engine (void **state)
     static const char *const names[] = { "auto", "sparse", "reference" };
     unsigned slots[3];
     uint64_t slot;
-    (void) state;
     for (int i = 0; i < 3; i++) {
         wm_error_t error = { 0 };
         const wm_scorer_config_t config = {
@@ -277,7 +273,6 @@ static void auto_has_the_slots_of_its_engine (void **state)
 /* That the counters count: here, and in the engine process while it opens.  */
 static void allocations_are_counted (void **state)
 {
-    (void) state;
     if (!COUNTS)
         skip ();
     const uint64_t before = atomic_load (counter);

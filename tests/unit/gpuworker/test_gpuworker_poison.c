@@ -31,7 +31,6 @@ static wm_poison_verdict_t search (wm_poison_t *poison, int chance)
 
 static void finds_exactly_the_bad_ones (void **state)
 {
-    (void) state;
     const uint32_t sizes[] = { 2, 3, 7, 100, 455, 1693, HITS_MAX };
     srand (1);
     for (int round = 0; round < 400; round++) {
@@ -66,7 +65,6 @@ static void finds_exactly_the_bad_ones (void **state)
 
 static void an_accident_is_no_bad_hit (void **state)
 {
-    (void) state;
     memset (bad, 0, sizeof bad);
     wm_poison_t *poison = wm_poison_new (1693);
     assert_int_equal (wm_poison_died (poison), WM_POISON_MORE);
@@ -86,7 +84,6 @@ static void an_accident_is_no_bad_hit (void **state)
 
 static void a_machine_that_always_dies (void **state)
 {
-    (void) state;
     const uint32_t sizes[] = { 1, 2, 3, 1693 }, deaths[] = { 2, 5, 7, 7 };
     memset (bad, 1, sizeof bad);
     for (int i = 0; i < 4; i++) {
@@ -108,7 +105,6 @@ static void a_machine_that_always_dies (void **state)
 /* An engine that ends because memory is short never blames a hit; parts that fit are scored.  */
 static void hunger_blames_nobody (void **state)
 {
-    (void) state;
     const uint32_t sizes[] = { 1, 2, 100, 1693 };
     for (int i = 0; i < 4; i++)
         for (uint32_t fits = 0; fits < 8; fits++) { /* hits there is memory for */
@@ -139,7 +135,6 @@ static void hunger_blames_nobody (void **state)
 
 static void chance_never_blames_many (void **state)
 {
-    (void) state;
     srand (2);
     memset (bad, 0, sizeof bad);
     uint32_t blamed = 0;

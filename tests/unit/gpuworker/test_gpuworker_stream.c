@@ -26,7 +26,6 @@ static void every_batch_comes_back_once (run_t *run, fake_t *broker, play_t *pla
 /* No more are under way than three launches hold, or all that there are; none is scored twice.  */
 static void batches_come_back_once (void **state)
 {
-    (void) state;
     for (int fill = N_HIT; fill <= 100 * N_HIT; fill *= 100) {
         play_t play = { .n_batch = N_BATCH };
         run_t run;
@@ -44,7 +43,6 @@ static void batches_come_back_once (void **state)
 /* A batch that is refused, among others under way: only that one is.  */
 static void one_is_refused (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 30 };
     run_t run;
     fake_t *broker = gpu_broker (&play, 1000);
@@ -65,7 +63,6 @@ static void one_is_refused (void **state)
    nobody is to blame.  */
 static void a_fault_discards_what_is_under_way (void **state)
 {
-    (void) state;
     for (int call = 0; call < 24; call += 6) {
         play_t play = { .n_batch = N_BATCH };
         run_t run;
@@ -83,7 +80,6 @@ static void a_fault_discards_what_is_under_way (void **state)
 /* Hits that kill the GPU while others are under way, at any time: exactly those are held.  */
 static void poison_is_found (void **state)
 {
-    (void) state;
     static const int bad[] = { 20003, 30000, 30006, 45001 };
     for (int manner = SEGV; manner <= SPOILS; manner++) {
         play_t play = { .n_batch = N_BATCH };
@@ -102,7 +98,6 @@ static void poison_is_found (void **state)
 /* A GPU that hangs with many under way is killed, and started again.  */
 static void one_that_hangs_is_killed (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = N_BATCH };
     run_t run;
     fake_t *broker = gpu_broker (&play, 1000);
@@ -116,7 +111,6 @@ static void one_that_hangs_is_killed (void **state)
 /* A drain collects all that is under way, and gives back the rest.  */
 static void a_drain_collects_what_is_under_way (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = N_BATCH, .say_at = 10, .say = WM_MSG_DRAIN };
     run_t run;
     fake_t *broker = gpu_broker (&play, 2 * N_HIT);

@@ -58,7 +58,6 @@ static int next (double seconds, bool has_more)
 
 static void time_goes_by_weight (void **state)
 {
-    (void) state;
     const unsigned weight[] = { 1, 3, 2 };
     unsigned had[3] = { 0 };
     stride = wm_stride_new (3, weight, 5);
@@ -90,7 +89,6 @@ static void time_goes_by_weight (void **state)
 
 static void a_pause_gives_no_claim (void **state)
 {
-    (void) state;
     const unsigned weight[] = { 1, 1 };
     stride = wm_stride_new (2, weight, 5);
     for (int i = 0; i < 100; i++) { /* alone: never refused */
@@ -121,7 +119,6 @@ static const unsigned equal[LANES] = { 1, 1, 1, 1 };
 /* A client's batch waits for the round that has begun, and for no other.  */
 static void test_clients_first (void **state)
 {
-    (void) state;
     start (1, equal, 5);
     int rounds[LANES] = { 0 };
     ask (2);
@@ -163,7 +160,6 @@ static double bulk_share (unsigned percent)
 /* Under a flood of clients bulk campaigns get what was stated.  */
 static void test_flood (void **state)
 {
-    (void) state;
     static const unsigned percent[] = { 1, 5, 30, 50, 99 };
     for (size_t i = 0; i < sizeof percent / sizeof *percent; i++)
         assert_true (fabs (bulk_share (percent[i]) - 0.01 * percent[i]) < 0.002);
@@ -197,7 +193,6 @@ static void end_beside (void)
    with clients of this worker do not care.  */
 static void test_elsewhere (void **state)
 {
-    (void) state;
     start_beside (0);
     for (int i = 0; i < 100; i++) {
         ask (1);
@@ -234,7 +229,6 @@ static void test_elsewhere (void **state)
 /* It gets its share of the time of this worker's own clients; where there are none, nothing.  */
 static void test_elsewhere_share (void **state)
 {
-    (void) state;
     double spent[LANES] = { 0 };
     start_beside (30);
     others_wait (true);
@@ -256,7 +250,6 @@ static void test_elsewhere_share (void **state)
 /* A kind that paused has no claim to the time it missed.  */
 static void test_pause (void **state)
 {
-    (void) state;
     start (1, equal, 50);
     ask (0);
     for (int i = 0; i < 100; i++)
@@ -272,7 +265,6 @@ static void test_pause (void **state)
 /* Weights count among lanes of one kind, clients' and bulk's.  */
 static void test_weights (void **state)
 {
-    (void) state;
     static const unsigned weight[LANES] = { 3, 1, 1, 4 };
     double spent[LANES] = { 0 };
     start (2, weight, 20);
@@ -291,7 +283,6 @@ static void test_weights (void **state)
 /* A lane that waits no more is passed over; one that neither holds nor waits releases nothing.  */
 static void test_leaves (void **state)
 {
-    (void) state;
     start (1, equal, 5);
     ask (1);
     ask (0);

@@ -20,7 +20,6 @@ static wm_msg_t task_msg (uint32_t ordinal, uint32_t n_hit)
 
 static void keeps_until_forgotten (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_hello_held_t held[WM_CREDIT_MAX];
     wm_tasks_t *tasks = wm_tasks_new (4);
@@ -60,7 +59,6 @@ static void keeps_until_forgotten (void **state)
 
 static void results_are_one_frame (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_tasks_t *tasks = wm_tasks_new (3);
     for (uint32_t n_hit = 1; n_hit < 70; n_hit++) {
@@ -79,7 +77,6 @@ static void results_are_one_frame (void **state)
 
 static void refuses (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_tasks_t *tasks = wm_tasks_new (WM_OUTPUTS_MAX);
     wm_msg_t none = task_msg (0, 0), huge = task_msg (0, 1024), most = task_msg (0, UINT32_MAX);
@@ -103,7 +100,6 @@ static void collect (wm_task_t *task, void *argument)
 
 static void order_of_arrival (void **state)
 {
-    (void) state;
     wm_error_t error;
     uint32_t seen[8], *next = seen;
     wm_tasks_t *tasks = wm_tasks_new (1);
@@ -124,7 +120,6 @@ static void order_of_arrival (void **state)
 
 static void credit_grows_and_falls (void **state)
 {
-    (void) state;
     wm_credit_t credit;
     wm_credit_init (&credit);
     wm_credit_success (&credit, 1); /* the first batch is all that is known */
@@ -161,7 +156,6 @@ static void credit_grows_and_falls (void **state)
 /* Patches beyond WM_RAGGED_BYTES are bounded by their bytes; three may be here at least.  */
 static void credit_is_bounded_by_memory (void **state)
 {
-    (void) state;
     static const uint64_t rows[][2] = { { WM_RAW_BYTES_MAX, WM_CREDIT_MAX },
                                         { WM_RAGGED_BYTES, WM_CREDIT_MAX },
                                         { 20u << 20, 12 },
@@ -183,7 +177,6 @@ static void credit_is_bounded_by_memory (void **state)
 /* What a campaign's messages and its budget follow from: small patches leave them as they are.  */
 static void bounds_follow_the_patch (void **state)
 {
-    (void) state;
     const uint32_t tile = 3 * 1984 * 856, image = 1984 * 856;
     assert_int_equal (wm_row_bytes_max (2304, 4), WM_RAW_BYTES_MAX);
     assert_int_equal (wm_frame_bytes_max (2304, 4), WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD);
@@ -200,7 +193,6 @@ static void bounds_follow_the_patch (void **state)
 
 static void credit_is_bounded_by_what_is_held (void **state)
 {
-    (void) state;
     wm_credit_t credit;
     wm_credit_init (&credit);
     for (int i = 0; i < 1000; i++)

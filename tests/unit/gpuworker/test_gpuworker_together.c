@@ -15,7 +15,6 @@ static void every_batch_is_scored (run_t *run, fake_t *broker, play_t *play)
    one never.  */
 static void batches_go_together (void **state)
 {
-    (void) state;
     static const int fills[] = { 0, 3 * N_HIT, 1000 };
     for (int i = 0; i < 3; i++) {
         play_t play = { .n_batch = N_BATCH };
@@ -35,7 +34,6 @@ static void batches_go_together (void **state)
 /* Of a batch that is refused among others only that one is.  */
 static void one_is_refused_among_others (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 30 };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -69,7 +67,6 @@ static void holds_four_hits (run_t *run, play_t *play)
    suffer.  */
 static void poison_is_found_among_others (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = N_BATCH };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -89,7 +86,6 @@ static void poison_is_found_among_others (void **state)
    many.  */
 static void accidents_of_batches_together (void **state)
 {
-    (void) state;
     for (int always = 0; always < 2; always++) {
         play_t play = { .n_batch = N_BATCH };
         run_t run;
@@ -111,7 +107,6 @@ static void accidents_of_batches_together (void **state)
 /* An engine that takes two calls at once has two batches whenever there are two.  */
 static void two_batches_in_hand (void **state)
 {
-    (void) state;
     for (int fill = 0; fill < 2 * N_HIT; fill += N_HIT) {
         play_t play = { .n_batch = N_BATCH };
         run_t run;
@@ -131,7 +126,6 @@ static void two_batches_in_hand (void **state)
 /* Of two in hand one kills the engine: each then goes alone, and exactly the bad hits are held.  */
 static void poison_is_found_in_two_hands (void **state)
 {
-    (void) state;
     for (int manner = SEGV; manner <= SPOILS; manner++) {
         play_t play = { .n_batch = N_BATCH };
         run_t run;
@@ -155,7 +149,6 @@ static void poison_is_found_in_two_hands (void **state)
 /* A call that hangs beside one that goes on: found at once, and exactly the bad hit is held.  */
 static void one_of_two_hands_hangs (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = N_BATCH };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -178,7 +171,6 @@ static void one_of_two_hands_hangs (void **state)
    is scored again.  */
 static void one_of_two_hands_fails (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = N_BATCH };
     run_t run;
     fake_t *broker = broker_for (&play);

@@ -105,7 +105,6 @@ static int verify (FILE *from, size_t bytes, double tolerance)
 
 static int setup (void **state)
 {
-    (void) state;
     char path[sizeof folder + 80];
     snprintf (path, sizeof path, "%s/%s.wmm", folder, model_hash);
     FILE *file = fopen (path, "we");
@@ -120,7 +119,6 @@ static int setup (void **state)
 
 static void what_differs_by_more_than_is_allowed (void **state)
 {
-    (void) state;
     static const struct {
         const char *by; /* engines of the sample, and the bound of its files */
         double tolerance;
@@ -164,7 +162,6 @@ static void what_differs_by_more_than_is_allowed (void **state)
 /* Of many bad ones a thousand are shown, and all are counted.  */
 static void many_are_counted (void **state)
 {
-    (void) state;
     enum { MANY = WM_VERIFY_BAD_MAX + 1 };
     unsigned n = 0;
     FILE *sample = tmpfile ();
@@ -182,7 +179,6 @@ static void many_are_counted (void **state)
 
 static void samples_that_are_damaged (void **state)
 {
-    (void) state;
     FILE *sample = tmpfile ();
     head_put (sample, "sample");
     fputs ("by made-up/1\nbound 0.3\n", sample);
@@ -213,7 +209,6 @@ static void samples_that_are_damaged (void **state)
 
 static void engines_that_cannot (void **state)
 {
-    (void) state;
     FILE *sample = tmpfile ();
     head_put (sample, "sample");
     batch_put (sample, 1, N_HIT, 0, 0);

@@ -45,7 +45,6 @@ static void heard (int at, int before)
 
 static void scores_everything_and_leaves (void **state)
 {
-    (void) state;
     for (int i = 0; i < 2; i++) { /* the second time from the cache */
         play_t play = { .n_batch = N_BATCH };
         run_t run;
@@ -71,7 +70,6 @@ static void scores_everything_and_leaves (void **state)
 
 static void damaged_cache (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 1 };
     run_t run;
     char path[256];
@@ -90,7 +88,6 @@ static void damaged_cache (void **state)
 
 static void wrong_models (void **state)
 {
-    (void) state;
     char path[256];
     snprintf (path, sizeof path, "%s/cache/deep/%s.wmm", folder, model_hash);
     for (int what = 1; what <= 4; what++) {
@@ -121,7 +118,6 @@ static void wrong_models (void **state)
    refused is not.  */
 static void no_broker (void **state)
 {
-    (void) state;
     enum { ABSENT, INTERRUPTED, REFUSES };
     for (int how = ABSENT; how <= REFUSES; how++) {
         play_t play = { .refuses = how == REFUSES ? WM_REASON_ROLE : 0 };
@@ -148,7 +144,6 @@ static void no_broker (void **state)
    been idle for its idle time by then.  */
 static void a_session_ends_before_the_model_is_there (void **state)
 {
-    (void) state;
     char path[256];
     snprintf (path, sizeof path, "%s/cache/deep/%s.wmm", folder, model_hash);
     for (int goes_on = 0; goes_on < 2; goes_on++) {
@@ -168,7 +163,6 @@ static void a_session_ends_before_the_model_is_there (void **state)
 
 static void self_test_first (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -181,7 +175,6 @@ static void self_test_first (void **state)
 
 static void keeps_until_acknowledged (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = N_BATCH, .mute_acks = 1, .late_revoke = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -212,7 +205,6 @@ static void keeps_until_acknowledged (void **state)
 
 static void bad_batches_are_refused_by_name (void **state)
 {
-    (void) state;
     for (int damage = 1; damage <= 3; damage++) {
         play_t play = { .n_batch = 30, .damage = damage };
         run_t run;
@@ -232,7 +224,6 @@ static void bad_batches_are_refused_by_name (void **state)
 /* An engine that fails once, without any hit that would explain it: nobody notices.  */
 static void accidents (void **state)
 {
-    (void) state;
     for (int i = 0; i < 3; i++) {
         play_t play = { .n_batch = 10 };
         run_t run;
@@ -257,7 +248,6 @@ static void accidents (void **state)
    and none of its scores are returned.  */
 static void an_engine_that_comes_back_as_another (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 10 };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -273,7 +263,6 @@ static void an_engine_that_comes_back_as_another (void **state)
 /* One that fails whatever it is given: after three batches the worker leaves.  */
 static void a_machine_that_always_fails (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 10 };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -292,7 +281,6 @@ static void a_machine_that_always_fails (void **state)
    there is memory for a part, all is scored in parts.  */
 static void a_machine_without_memory (void **state)
 {
-    (void) state;
     char vmstat[sizeof folder + 16];
     snprintf (vmstat, sizeof vmstat, "%s/vmstat", folder);
     setenv ("WM_VMSTAT", vmstat, 1);
@@ -319,7 +307,6 @@ static void a_machine_without_memory (void **state)
    does, although it has granted more than it wants by now.  */
 static void credit_after_a_batch_that_came_back (void **state)
 {
-    (void) state;
     char vmstat[sizeof folder + 16];
     play_t play = { .n_batch = 5 };
     run_t run;
@@ -344,7 +331,6 @@ static void credit_after_a_batch_that_came_back (void **state)
 
 static void failed_tests_after_a_failure (void **state)
 {
-    (void) state;
     for (int leaves = 0; leaves < 2; leaves++) {
         play_t play = { .n_batch = 10 };
         run_t run;
@@ -363,7 +349,6 @@ static void failed_tests_after_a_failure (void **state)
 
 static void an_engine_that_cannot_start (void **state)
 {
-    (void) state;
     const wm_fault_t faults[] = { WM_EHOST, WM_EBATCH };
     for (int i = 0; i < 2; i++) {
         play_t play = { .n_batch = 1 };
@@ -383,7 +368,6 @@ static void an_engine_that_cannot_start (void **state)
 /* Hits that kill the engine are held, their neighbours keep their bits, a file shows it again.  */
 static void poison_is_found (void **state)
 {
-    (void) state;
     for (int manner = SEGV; manner <= SPOILS; manner++) {
         play_t play = { .n_batch = 12 };
         run_t run;
@@ -412,7 +396,6 @@ static void poison_is_found (void **state)
 
 static void replay_files_are_checked (void **state)
 {
-    (void) state;
     char path[sizeof folder + 16];
     snprintf (path, sizeof path, "%s/none", folder);
     assert_int_equal (wm_replay_run (path, NULL), WM_EXIT_INPUT);
@@ -431,7 +414,6 @@ static void replay_files_are_checked (void **state)
 /* A drain does not wait for a search: the batch is somebody else's.  */
 static void a_drain_ends_the_search (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -448,7 +430,6 @@ static void a_drain_ends_the_search (void **state)
 
 static void signal_drains (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 8 };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -472,7 +453,6 @@ static void signal_drains (void **state)
 /* The GPU loses bits of its memory while it works: everything is given back, with the reason.  */
 static void an_error_of_memory_drains (void **state)
 {
-    (void) state;
     char library[64], path[64], line[256];
     play_t play = { .n_batch = N_BATCH };
     run_t run;
@@ -508,7 +488,6 @@ static void an_error_of_memory_drains (void **state)
 
 static void broker_says_so (void **state)
 {
-    (void) state;
     static const wm_msg_type_t words[] = { WM_MSG_DRAIN, WM_MSG_BYE };
     for (int i = 0; i < 2; i++) {
         play_t play = { .n_batch = N_BATCH, .say_at = 5, .say = words[i] };
@@ -525,7 +504,6 @@ static void broker_says_so (void **state)
 /* A worker that leaves reports what it has scored since its last heartbeat.  */
 static void the_last_heartbeat_has_all (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 5, .say_at = 5, .say = WM_MSG_DRAIN };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -537,7 +515,6 @@ static void the_last_heartbeat_has_all (void **state)
 
 static void revoked_work_is_dropped (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 10, .revoke = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -554,7 +531,6 @@ static void revoked_work_is_dropped (void **state)
    nothing.  */
 static void an_early_acknowledgement_ends_nothing (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 10, .early_ack = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -570,7 +546,6 @@ static void an_early_acknowledgement_ends_nothing (void **state)
    one under its key is not taken.  */
 static void a_repeated_task (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 2, .mute_acks = 1, .repeat = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
@@ -586,7 +561,6 @@ static void a_repeated_task (void **state)
 
 static void another_campaign (void **state)
 {
-    (void) state;
     play_t play = { .n_batch = 5 };
     run_t run;
     fake_t *broker = broker_for (&play);
