@@ -6,7 +6,7 @@
 
 comma   := ,
 VARIANT := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)
-B       ?= build/$(VARIANT)
+B       ?= build/$(or $(ARCH),$(VARIANT))
 V       ?= 0
 Q       := $(if $(filter 1,$(V)),,@)
 CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
@@ -14,8 +14,20 @@ SHELL   := /bin/bash
 # A recipe's first line: makes the target's folder and prints what is done (V=1 prints the commands instead).
 step     = @mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  $(1)"
 
-PKG       = $(shell pkg-config $(1) $(2) 2>/dev/null)
-MSGPACK  := $(if $(shell pkg-config --exists msgpack-c 2>/dev/null && echo y),msgpack-c,msgpack)
+# ARCH=arm64: for AArch64, with Debian's libraries of build/arm64-root; what is built runs by qemu.
+ARM64_ROOT := build/arm64-root
+ifeq ($(ARCH),arm64)
+$(if $(wildcard $(ARM64_ROOT)/.made),,$(error $(ARM64_ROOT) is missing, with Debian's libraries for AArch64: type \
+    make deps-arm64))
+ROOT        := $(abspath $(ARM64_ROOT))
+RUN         := qemu-aarch64-static -L $(ROOT)
+PKG_CONFIG  := PKG_CONFIG_SYSROOT_DIR=$(ROOT) PKG_CONFIG_LIBDIR=$(ROOT)/usr/lib/aarch64-linux-gnu/pkgconfig pkg-config
+override CC := $(filter ccache,$(CC)) aarch64-linux-gnu-gcc --sysroot=$(ROOT)
+endif
+
+PKG_CONFIG ?= pkg-config
+PKG       = $(shell $(PKG_CONFIG) $(1) $(2) 2>/dev/null)
+MSGPACK  := $(if $(shell $(PKG_CONFIG) --exists msgpack-c 2>/dev/null && echo y),msgpack-c,msgpack)
 
 OPT      := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN),-O3)
 # Sanitizers hide from gcc what bounds or sets a value.

@@ -1,5 +1,6 @@
 #!/bin/bash
-# arm64.sh - Debian's libraries for AArch64 in a folder: packages and all that they need; needs no root (make deps-arm64).
+# arm64.sh - Debian's libraries for AArch64 in a folder: packages and all that they need, its kernel and busybox for
+# tests/arm64_machine.sh; needs no root (make deps-arm64).
 #
 # usage: tests/arm64.sh FOLDER PACKAGE...
 # FOLDER/.packages names the package of each file, for the licences of a bundle.
@@ -22,5 +23,9 @@ find "$root" -type l -lname '/*' | while read -r link; do
     ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$root$(readlink "$link")")" "$link"
 done
 ln -sfn hdf5-serial.pc "$root/usr/lib/aarch64-linux-gnu/pkgconfig/hdf5.pc"
+kernel=$(apt-cache "${options[@]}" depends linux-image-arm64 | sed -n 's/ *Depends: //p')
+(cd "$apt" && apt-get "${options[@]}" download "$kernel" busybox-static && dpkg -x busybox-static*.deb . &&
+    dpkg --fsys-tarfile "$kernel"*.deb | tar -x --wildcards './boot/vmlinuz*')
+mkdir "$root/boot" && mv "$apt/bin/busybox" "$apt"/boot/vmlinuz* "$root/boot" && mv "$root/boot"/vmlinuz* "$root/boot/vmlinuz"
 rm -rf "$apt"
 touch "$root/.made"

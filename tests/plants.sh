@@ -8,12 +8,15 @@
 #
 # A mistake is tests/plants/NAME.patch: lines that describe it, `test: PROGRAM PATTERN`, a unified diff. The unit test PROGRAM,
 # run with the tests whose names match PATTERN (WM_ONLY), passes on the sources as they are, and must fail on the copy by an
-# assertion or a crash inside a test. A program that does not build, or hangs, proves nothing and is a failure here.
+# assertion or a crash inside a test. A program that does not build, or hangs, proves nothing and is a failure here. Mistakes
+# neon-NAME are built for AArch64 and run by qemu, in make proof.
 # The copy, $B/plants/NAME, keeps the objects of $B, so that make compiles again only what reads a patched file. A mistake that
 # no test noticed leaves its copy for inspection.
 cd "$(dirname "$0")/.." || exit 1
 B=$(realpath --relative-to=. "${WM_BUILD:-build/release}")
 . tests/helper.sh
+arm64=build/arm64 arch=() by_qemu=()
+arm64_is_here () { [ "$(size test proof soak)" != test ] && [ -e "$arm64-root/.made" ] && [ -e $arm64/lib/libkernels.a ]; }
 rooms=(schema kernels broker producer gpuworker ops)
 
 plant () # name, folder, options of patch: applies the patch there
@@ -27,13 +30,13 @@ copy () # folder
         cp -a "$B/obj" "$B/gen" "$1/$B" && cp -a "$B"/lib/*.a "$1/$B/lib" || return
     # Those engines that are here, as files: a confined import opens no link that leads out of lib/. They contain kernels/.
     cp -a "$B"/lib/{wm_openvino.so,openvino,wm_onnxruntime.so,onnxruntime} "$1/$B/lib" 2>/dev/null
-    ln -s "$PWD"/build/{openvino,onnxruntime}-* "$1/build" 2>/dev/null
+    ln -s "$PWD"/build/{openvino,onnxruntime}-* "$PWD/$arm64-root" "$1/build" 2>/dev/null
     true
 }
 # The real GPU's objects and warnings are beside the point.
 build () # folder, targets...
 {
-    env -u MAKEFLAGS -u MAKELEVEL make -s -C "$1" B="$B" CC="${CC:-gcc}" CUDA=0 OPT=-O1 WARN=-w "${@:2}"
+    env -u MAKEFLAGS -u MAKELEVEL make -s -C "$1" B="$B" CC="${CC:-gcc}" CUDA=0 OPT=-O1 WARN=-w "${arch[@]}" "${@:2}"
 }
 check ()
 {
@@ -53,6 +56,7 @@ check ()
 # Whether its test notices a mistake; one line tells.
 try () # name
 {
+    [[ $1 != neon-* ]] || { B=$arm64 arch=(ARCH=arm64) by_qemu=(qemu-aarch64-static -L "$arm64-root"); }
     local name=$1 copy=$B/plants/$1 test pattern code by= engines=()
     read -r _ test pattern < <(grep '^test: ' "tests/plants/$name.patch")
     copy "$copy" && plant "$name" "$copy" || { echo "not ok - $name: the patch does not apply"; return 1; }
@@ -62,7 +66,7 @@ try () # name
         echo "not ok - $name: $test does not build with it ($copy/build.log)"
         return 1
     }
-    WM_ONLY=$pattern timeout 300 "$copy/$B/tests/$test" >"$copy/test.log" 2>&1
+    WM_ONLY=$pattern timeout 300 "${by_qemu[@]}" "$copy/$B/tests/$test" >"$copy/test.log" 2>&1
     code=$?
     # A program that ends with a failed test leaves threads of that test behind, and may crash while it exits: the test that
     # it lists counts, not its exit code. A failed assert of the product (134) ends the program before it lists any: it is
@@ -84,7 +88,8 @@ check) check && echo "plants: every patch applies" ;;
 run)
     shift
     names=("$@") survived=0
-    [ $# != 0 ] || mapfile -t names < <(basename -s .patch tests/plants/*.patch | awk "NR % $(size 20 1 1) == 0")
+    [ $# != 0 ] || mapfile -t names < <(basename -s .patch tests/plants/*.patch |
+        if arm64_is_here; then cat; else grep -v '^neon-'; fi | awk "NR % $(size 20 1 1) == 0")
     [ $# != 0 ] || check || exit 1
     # As many at a time as there are CPUs: most of the time is the compiler's.
     mapfile -t said < <(printf '%s\n' "${names[@]}" | xargs -P "$(nproc)" -I{} "$0" try {})

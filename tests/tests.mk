@@ -135,19 +135,24 @@ prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tes
 .PHONY: fuzz fuzz-build test unit e2e golden fault sim sim-cuts sim-proof mutants check proof proof-again soak san \
     tsan sanitized bench
 ##@ test
+ifeq ($(ARCH),arm64)
+test:
+	+@$(MAKE) --no-print-directory ARCH= B=build/release test-arm64
+else
 test: about-test deps deps-slurm deps-opencl
 test: ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
 	-@$(MAKE) --no-print-directory deps-manual
 	-@$(call has,xrootd xrdcp curl h5clear) || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
+endif
 tested: all $(NEEDED)
 check: tested deps-farm deps-root
 	+@WM_BUILD=$(B) tests/proof.sh test
 proof-again: export FORGET := 1
 proof-again: proof ## make proof with all its parts, whatever is green
 proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants deps-opencl deps-torch deps-sklearn all $(NEEDED) \
-    deps-farm deps-root-old $(if $(filter x86_64,$(MACHINE)),deps-arm64 arm64-some)
+    deps-farm deps-root-old $(if $(filter x86_64,$(MACHINE)),arm64-tests)
 proof: ## every promise tried at length (hours; JOBS=n); goes on where it was stopped; ends with a table
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
@@ -286,27 +291,24 @@ deps-slurm:
 deps-browser:
 	-@command -v chromium >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=chromium
 
-# AArch64 on this machine: a cross compiler, Debian's libraries for it in a folder, and qemu.
+# AArch64 on this machine: a cross compiler, Debian's libraries and kernel for it in a folder, and qemu.
 ARM64      := build/arm64
-ARM64_ROOT := build/arm64-root
-ARM64_MAKE  = PKG_CONFIG_SYSROOT_DIR=$(abspath $(ARM64_ROOT)) PKG_CONFIG_LIBDIR=$(abspath \
-    $(ARM64_ROOT))/usr/lib/aarch64-linux-gnu/pkgconfig $(MAKE) --no-print-directory B=$(ARM64) SAN= \
-    CUDA=0 OPENVINO=none \
-    ONNXRUNTIME=none CC='$(filter ccache,$(CC)) aarch64-linux-gnu-gcc --sysroot=$(abspath $(ARM64_ROOT))'
+ARM64_MAKE  = $(MAKE) --no-print-directory ARCH=arm64 B=$(ARM64) SAN=
 ARM64_SOME := $(addprefix $(ARM64)/tests/test_,schema_batch kernels_strict kernels_image broker_core)
 .PHONY: deps-arm64 arm64 arm64-some arm64-tests test-arm64
 deps-arm64:
-	@$(MAKE) --no-print-directory deps PACKAGES='gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static proot'
-	@[ -e $(ARM64_ROOT)/.made ] || { echo "  APT   arm64, to $(ARM64_ROOT)"; bash tests/arm64.sh $(ARM64_ROOT) \
+	@$(MAKE) --no-print-directory deps PACKAGES='gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+	    qemu-user-static qemu-system-arm proot cpio'
+	@[ -e $(ARM64_ROOT)/boot/vmlinuz ] || { echo "  APT   arm64, to $(ARM64_ROOT)"; bash tests/arm64.sh $(ARM64_ROOT) \
 	    $(filter lib%-dev zlib1g-dev,$(PACKAGES)) libc6-dev; }
-arm64: deps-arm64 ## build for AArch64 on this machine, to build/arm64 (without general engines and CUDA)
+arm64: deps-arm64 ## build for AArch64 on this machine, to build/arm64 (without CUDA)
 	+@$(ARM64_MAKE) -j$(JOBS) all
-# What tests/e2e/arm64.t tries in make test, where AArch64 is set up.
-arm64-some: $(if $(filter proof,$(MAKECMDGOALS)),deps-arm64)
+# What tests/e2e/arm64.t tries in make test, where AArch64 is set up; in make proof all.
+arm64-some: $(if $(filter proof arm64-tests test-arm64,$(MAKECMDGOALS)),deps-arm64)
 	+@$(ARM64_MAKE) $(ARM64)/bin/wiremill $(ARM64)/bin/wiremill-worker $(ARM64_SOME)
-arm64-tests: deps-arm64
-	+@$(ARM64_MAKE) -j$(JOBS) all $(patsubst $(B)/%,$(ARM64)/%,$(filter-out %_any %_cudnn %_gpu_real \
-	    $(B)/tests/test_kernels_cuda%,$(filter \
+arm64-tests: deps-arm64 arm64-some
+	+@$(ARM64_MAKE) -j$(JOBS) all bundle $(ARM64)/tests/fault/confine_shim.so \
+	    $(patsubst $(B)/%,$(ARM64)/%,$(filter-out %_cudnn %_gpu_real,$(filter \
 	    $(B)/tests/test_schema_% $(B)/tests/test_broker_% $(B)/tests/test_kernels_%,$(UNIT))))
 test-arm64: all arm64-tests ## unit tests for AArch64 by qemu, and a campaign with a worker of each machine
 	@WM_ARM64=all WM_SIZE=proof WM_BUILD=$(B) prove --timer -v tests/e2e/arm64.t

@@ -1,8 +1,8 @@
 #!/bin/bash
 # bundle.sh - a folder with wiremill and all that it needs: it runs from any path, read-only, on any Linux of its architecture.
 #
-# usage: ops/bundle/bundle.sh BUILD INSTALLED LAUNCHER FOLDER
-# INSTALLED is what `make install` put somewhere. In FOLDER:
+# usage: ops/bundle/bundle.sh BUILD INSTALLED LAUNCHER FOLDER [ROOT]
+# INSTALLED is what `make install` put somewhere. ROOT: a folder of tests/arm64.sh, for AArch64. In FOLDER:
 #   bin/       launchers (launch.c), and the dynamic loader that they start programs with
 #   libexec/   the programs, stripped
 #   lib/       every library that they link, libc included; engines; openvino/, onnxruntime/
@@ -12,20 +12,33 @@
 #              which file came with which package
 # Nothing of the host is used but its kernel, /proc and /dev.
 set -eu -o pipefail
-build=$1 installed=$2 launcher=$3 to=$4
+build=$1 installed=$2 launcher=$3 to=$4 root=${5:+$(readlink -f "$5")}
 loader=$(readelf -l "$installed/bin/wiremill" | sed -n 's:.*interpreter\: /.*/\(.*\)\]:\1:p')
 rm -rf "$to"
 mkdir -p "$to/bin" "$to/libexec" "$to/lib" "$to/licenses"
 files=$to/licenses/files
 : >"$files"
 
+if [ "$root" ]; then
+    strip () { aarch64-linux-gnu-strip "$@"; }
+    ldd ()
+    {
+        local name arrow path rest
+        qemu-aarch64-static -L "$root" "$root/lib/$loader" --inhibit-cache --list "$1" | while read -r name arrow path rest; do
+            [ ! -e "$root$path" ] || path=$root$path
+            echo "$name $arrow $path $rest"
+        done
+    }
+fi
 # The packages that files of the system came with, asked for at once; a path may be known without /usr.
 declare -A package
 names_of () # file
 {
-    local real
-    real=$(readlink -f "$1")
-    printf '%s\n' "$1" "${1#/usr}" "/usr$1" "$real" "${real#/usr}"
+    local name
+    for name in "$1" "$(readlink -f "$1")"; do
+        name=${name#"$root"}
+        printf '%s\n' "$name" "${name#/usr}" "/usr$name"
+    done
 }
 know_packages () # file...
 {
@@ -34,6 +47,7 @@ know_packages () # file...
     while read -r line; do
         [[ $line == diversion* ]] || package[${line##*: }]=${line%%[:,]*}
     done < <(dpkg-query -S "${names[@]}" 2>/dev/null)
+    [ -z "$root" ] || while read -r path line; do package[$path]=$line; done <"$root/.packages"
 }
 package_of () # file
 {
@@ -47,11 +61,14 @@ package_of () # file
 # Keeps the licence of the package that a file came with.
 license () # file, its name here
 {
-    local name
+    local name terms
     name=$(package_of "$1")
     echo "$2 $name" >>"$files"
-    cp -L "/usr/share/doc/$name/copyright" "$to/licenses/$name.txt" 2>/dev/null ||
-        { echo "bundle: /usr/share/doc/$name/copyright is missing" >&2; return 1; }
+    for terms in {"$root",}"/usr/share/doc/$name/copyright"; do
+        ! cp -L "$terms" "$to/licenses/$name.txt" 2>/dev/null || return 0
+    done
+    echo "bundle: $terms is missing" >&2
+    return 1
 }
 
 programs=("$installed"/bin/wiremill*)
@@ -111,8 +128,8 @@ if missing=$(grep 'not found' <<<"$linked"); then
     printf 'bundle: a library is missing here:\n%s\n' "$missing" >&2
     exit 1
 fi
-path=/lib64/$loader
-[ -e "$path" ] || path=/lib/$loader
+path=$root/lib64/$loader
+[ -e "$path" ] || path=$root/lib/$loader
 schema=/usr/include/onnx/onnx.proto
 mapfile -t libraries < <(sed -n 's|.* => \(/.*\) (0x.*|\1|p' <<<"$linked" | sort -u)
 know_packages "${libraries[@]}" "$path" "$schema"

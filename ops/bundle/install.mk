@@ -37,10 +37,10 @@ install-lib: $(B)/lib/libwiremill.so
 doc: $(DOC)/.made ## man pages and bash completion, to $(B)/doc
 $(DOC)/.made: $(PROGRAMS)
 	$(Q)rm -rf $(DOC) && mkdir -p $(DOC)/man1 $(DOC)/bash
-	$(Q){ $(B)/bin/wiremill --print-pages && $(B)/bin/wiremill-worker --print-pages; } | while read -r page program \
-	    verb; do \
-	    $(B)/bin/$$program --print-man $$verb >$(DOC)/man1/$$page.1 || exit 1; done
-	$(Q)for program in $(PROGRAMS); do $$program --print-completion || exit 1; done >$(DOC)/bash/wiremill
+	$(Q){ $(RUN) $(B)/bin/wiremill --print-pages && $(RUN) $(B)/bin/wiremill-worker --print-pages; } | \
+	    while read -r page program verb; do \
+	    $(RUN) $(B)/bin/$$program --print-man $$verb >$(DOC)/man1/$$page.1 || exit 1; done
+	$(Q)for program in $(PROGRAMS); do $(RUN) $$program --print-completion || exit 1; done >$(DOC)/bash/wiremill
 	$(Q)touch $@
 install-doc: doc
 	install -d $(TO)/$(MANDIR) $(TO)/$(BASHDIR)
@@ -94,7 +94,7 @@ $(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAM
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
 	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= \
 	    PREFIX="$(abspath $(BUNDLE)/installed)"
-	$(Q)ops/bundle/bundle.sh $(B) $(BUNDLE)/installed $(BUNDLE)/launch $(BUNDLE)/wiremill || { rm -rf \
+	$(Q)ops/bundle/bundle.sh $(B) $(BUNDLE)/installed $(BUNDLE)/launch $(BUNDLE)/wiremill $(ROOT) || { rm -rf \
 	    $(BUNDLE)/wiremill; exit 1; }
 	$(Q)rm -rf $(BUNDLE)/installed
 # The Python package of ops/python with the bundle's libwiremill: pip installs it without a compiler.

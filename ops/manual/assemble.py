@@ -4,6 +4,7 @@ usage: assemble.py TARGET [BUILD]     TARGET is made again: TARGET/conf.py, TARG
 BUILD: with the pages of the command line, which its programs print. Without it: what `wiremill help PAGE` shows, as text.
 """
 
+import os
 import pathlib
 import re
 import shutil
@@ -43,8 +44,8 @@ def rewritten(text, page):
 
 
 def printed(program, *words):
-    """What a program prints; it must succeed."""
-    return subprocess.run([program, *words], check=True, capture_output=True, text=True).stdout
+    """What a program prints; it must succeed. WM_RUN: what runs programs of another architecture."""
+    return subprocess.run([*os.environ.get("WM_RUN", "").split(), program, *words], check=True, capture_output=True, text=True).stdout
 
 
 def command_line(binaries, target):

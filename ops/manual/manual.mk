@@ -15,7 +15,7 @@ deps-manual:
 	    ops/manual/requirements.txt && touch $(MANUAL_VENV)/.made; }
 $(MANUAL): $(MANUAL_TEXT) $(PROGRAMS)
 	$(call step,MANUAL $(@D))
-	$(Q)python3 ops/manual/assemble.py $(B)/manual/source $(B)
+	$(Q)WM_RUN="$(RUN)" python3 ops/manual/assemble.py $(B)/manual/source $(B)
 	$(Q)for kind in html man; do WM_VERSION=$(VERSION) PYTHONPATH=ops/python $(MANUAL_VENV)/bin/python -m sphinx -q -W \
 	    --keep-going -b $$kind -d $(B)/manual/doctrees $(B)/manual/source $(B)/manual/$$kind || { rm -f $@; exit 1; }; done
 	$(Q)touch $@

@@ -14,7 +14,7 @@
    before the products (wm_gpu_wide_begin, behind each wait), or did not make shared memory visible
    to them (wm_gpu_wide_show, behind each barrier).
 
-   Fibers are switched by a dozen instructions of x86-64: a tile of hits takes tens of millions of
+   Fibers are switched by one or two dozen instructions: a tile of hits takes tens of millions of
    switches. The last one is a jump, whose target CPUs predict better than that of a return which
    has no call. They share the thread's floating-point state and never leave it changed.  */
 #include "tests/standin/wm_gpu_fake_block.h"
@@ -24,6 +24,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define THREADS_MAX 512u
 #define WARPS_MAX (THREADS_MAX / 32)
@@ -95,6 +96,8 @@ static struct {
 /* ---- switching ------------------------------------------------------------------------------- */
 
 void wm_gpu_fiber_switch (void **from_sp, void *to_sp);
+#if defined __x86_64__
+enum { FRAME = 8, RETURN = 6 }; /* words that it takes off a new stack; that of the address */
 __asm__(".text\n.globl wm_gpu_fiber_switch\n.type wm_gpu_fiber_switch, @function\n"
         "wm_gpu_fiber_switch:\n"
         "    pushq %rbp\n    pushq %rbx\n    pushq %r12\n    pushq %r13\n    pushq %r14\n"
@@ -102,6 +105,20 @@ __asm__(".text\n.globl wm_gpu_fiber_switch\n.type wm_gpu_fiber_switch, @function
         "    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbx\n    popq %rbp\n    popq %rcx\n"
         "    jmpq *%rcx\n"
         ".size wm_gpu_fiber_switch, . - wm_gpu_fiber_switch\n");
+#elif defined __aarch64__
+enum { FRAME = 20, RETURN = 1 };
+__asm__(".text\n.globl wm_gpu_fiber_switch\n.type wm_gpu_fiber_switch, %function\n"
+        "wm_gpu_fiber_switch:\n"
+        "    stp x29, x30, [sp, -160]!\n    stp x19, x20, [sp, 16]\n    stp x21, x22, [sp, 32]\n"
+        "    stp x23, x24, [sp, 48]\n    stp x25, x26, [sp, 64]\n    stp x27, x28, [sp, 80]\n"
+        "    stp d8, d9, [sp, 96]\n    stp d10, d11, [sp, 112]\n    stp d12, d13, [sp, 128]\n"
+        "    stp d14, d15, [sp, 144]\n    mov x2, sp\n    str x2, [x0]\n    mov sp, x1\n"
+        "    ldp x19, x20, [sp, 16]\n    ldp x21, x22, [sp, 32]\n    ldp x23, x24, [sp, 48]\n"
+        "    ldp x25, x26, [sp, 64]\n    ldp x27, x28, [sp, 80]\n    ldp d8, d9, [sp, 96]\n"
+        "    ldp d10, d11, [sp, 112]\n    ldp d12, d13, [sp, 128]\n    ldp d14, d15, [sp, 144]\n"
+        "    ldp x29, x30, [sp], 160\n    br x30\n"
+        ".size wm_gpu_fiber_switch, . - wm_gpu_fiber_switch\n");
+#endif
 
 static void yield (do_t next)
 {
@@ -122,11 +139,9 @@ static void make_fiber (fiber_t *fiber, wm_gpu_at_t at)
         fiber->stack = aligned_alloc (64, STACK_BYTES);
         assert (fiber->stack);
     }
-    void **top = (void **) (void *) ((char *) fiber->stack + STACK_BYTES);
-    *--top = NULL; /* where a caller would be: the stack is as after a call */
-    *--top = (void *) begin;
-    for (int i = 0; i < 6; i++)
-        *--top = NULL;
+    void **top = (void **) (void *) ((char *) fiber->stack + STACK_BYTES) - FRAME;
+    memset (top, 0, FRAME * sizeof *top); /* where a caller would be is 0, too */
+    top[RETURN] = (void *) begin;
     fiber->sp = top;
     fiber->at = at;
     fiber->next = NOTHING;

@@ -1,14 +1,11 @@
 /* test_kernels_strict.c - strict fp32 is a contract: engines that claim it have the bits of the
    arithmetic in kernels/README.md, and that arithmetic has those of kernels_strict.txt.  */
+#include "kernels/gpu/wm_cuda.h"
 #include "kernels/model/wm_act.h"
 #include "kernels/opencl/wm_opencl.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "tests/unit/sparse_net.h"
 #include "tests/unit/strict_arithmetic.h"
-
-#if defined __x86_64__ /* the stand-in's fibers are (tests/standin/wm_gpu_fake_block.c) */
-#include "kernels/gpu/wm_cuda.h"
-#include "tests/standin/wm_gpu_fake.h"
-#endif
 
 #define BITS "tests/unit/kernels/kernels_strict.txt"
 enum { HITS = 12 };
@@ -98,7 +95,6 @@ static void hold_to_contract (const char *name, score_fn score, const void *engi
         }
 }
 
-#if defined __x86_64__
 static uint32_t n_by_cuda; /* planes */
 
 /* Of the networks that our kernels take; others are no claim of theirs. bands: that a window's rows
@@ -164,7 +160,6 @@ static void cuda_keeps_the_contract_of_odd_values (void **state)
         net_free (&net);
     }
 }
-#endif
 
 static void engines_keep_the_contract (void **state)
 {
@@ -252,10 +247,8 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (engines_keep_the_contract),
         cmocka_unit_test (opencl_keeps_the_contract),
-#if defined __x86_64__
         cmocka_unit_test (cuda_keeps_the_contract),
         cmocka_unit_test (cuda_keeps_the_contract_of_odd_values),
-#endif
         cmocka_unit_test (the_contract_has_its_bits),
         cmocka_unit_test (activations_keep_the_contract),
     };
