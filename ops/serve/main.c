@@ -71,7 +71,8 @@ static const wm_verb_t verb_serve = {
     "without names of files; while no broker answers only wiremill_up is there, as 0. "
     "/health/live and /health/ready answer 200, or 503 and why, without a password. Of several "
     "campaigns, or all in a folder, / is a list with finished ones, and each has these under "
-    "/c/NAME/; a campaign that is made in the folder later is listed, too. It asks the broker as a "
+    "/c/NAME/; a campaign that is made in the folder later is listed, too, and one that is removed "
+    "no longer. It asks the broker as a "
     "monitor, who only reads: in the campaign's folder by its join-monitor. It goes on when a "
     "broker ends and another starts. The password is sent unencrypted: from elsewhere use ssh -L "
     "9555:localhost:9555 and loopback, or a proxy with TLS. Ctrl-C or SIGTERM ends it.\n",
@@ -253,11 +254,13 @@ static void make_of (const state_t *self, wm_served_t *one, const char *name, co
 static void make_list (state_t *self, wm_http_answer_t *answer)
 {
     static wm_live_row_t row[WM_SERVED_MAX];
-    const int n = self->served.n;
-    for (int i = 0; i < n; i++) {
+    int n = 0;
+    for (int i = 0; i < self->served.n; i++) {
         wm_served_t *one = &self->served.one[i];
-        row[i] = (wm_live_row_t){ .name = one->name, .campaign = look (self, one) };
-        wm_history_query_work (wm_top_poll_lend (one->poll), &row[i].work);
+        if (!wm_served_is_here (one))
+            continue;
+        row[n] = (wm_live_row_t){ .name = one->name, .campaign = look (self, one) };
+        wm_history_query_work (wm_top_poll_lend (one->poll), &row[n++].work);
         wm_top_poll_take_back (one->poll);
     }
     answer->type = "text/html; charset=utf-8";
@@ -269,6 +272,7 @@ static void make_list (state_t *self, wm_http_answer_t *answer)
 static void make_top (void *context, const wm_http_request_t *request, wm_http_answer_t *answer)
 {
     state_t *self = context;
+    wm_served_lock (&self->served);
     if (!self->served.is_list)
         make_of (self, &self->served.one[0], request->path + 1, request->query, answer);
     else if (!request->path[1])
@@ -277,6 +281,7 @@ static void make_top (void *context, const wm_http_request_t *request, wm_http_a
         refuse (answer, 404,
                 "each campaign has its own, beside its page, such as /c/NAME/metrics; the "
                 "list is /\n");
+    wm_served_unlock (&self->served);
 }
 
 /* "/c/NAME/" and the files beside it.  */
@@ -285,8 +290,10 @@ static void make_one (void *context, const wm_http_request_t *request, wm_http_a
     state_t *self = context;
     const char *name = request->path + strlen ("/c/");
     const size_t n = strcspn (name, "/");
+    wm_served_lock (&self->served);
     wm_served_t *one = self->served.is_list ? wm_served_named (&self->served, name, n) : NULL;
     make_of (self, one, name + n + (name[n] == '/'), request->query, answer);
+    wm_served_unlock (&self->served);
 }
 
 static void make_live (void *context, const wm_http_request_t *request, wm_http_answer_t *answer)
@@ -352,9 +359,12 @@ static void make_ready (void *context, const wm_http_request_t *request, wm_http
     FILE *out = open_memstream (&answer->text, &answer->bytes);
     assert (out);
     (void) request;
+    wm_served_lock (&self->served);
     for (int i = 0; i < self->served.n; i++)
-        if (!print_ready (self, &self->served.one[i], out))
+        if (wm_served_is_here (&self->served.one[i]) &&
+            !print_ready (self, &self->served.one[i], out))
             answer->code = 503;
+    wm_served_unlock (&self->served);
     fclose (out);
 }
 
@@ -392,18 +402,24 @@ static void report (wm_served_t *one, bool is_list)
     }
 }
 
-/* Until a signal, or the broker of the only campaign refuses the key: it will do so again. Returns
+/* Until a signal, or the broker of the only campaign refuses the key that it was given: it will do
+   so again. One that took it before, and refuses it now, is asked again: keys are rotated. Returns
    the exit code.  */
 static int serve_on (state_t *self)
 {
     wm_served_list_t *served = &self->served;
     wm_fault_t refusal = WM_OK;
     for (; !stops && !refusal; wm_processes_nap (NAP_MS)) {
+        const wm_top_campaign_t *only = served->is_list ? NULL : &served->one[0].known;
+        wm_served_lock (served);
         for (int i = 0; i < served->n; i++) {
+            if (!wm_served_is_here (&served->one[i]))
+                continue;
             wm_top_poll_copy (served->one[i].poll, &served->one[i].known);
             report (&served->one[i], served->is_list);
         }
-        refusal = served->is_list ? WM_OK : served->one[0].known.refusal;
+        wm_served_unlock (served);
+        refusal = only && !only->status ? only->refusal : WM_OK;
         atomic_store (&self->round_ms, wm_now_ms ());
     }
     return refusal == WM_EKEY ? WM_EXIT_REFUSED : refusal ? WM_EXIT_FAILURE : WM_EXIT_OK;
@@ -450,9 +466,10 @@ static int serve_main (const wm_args_t *args)
         leave (&state);
         return wm_complain ("serve", &error);
     }
+    const int n = wm_served_count (&state.served);
     if (state.served.is_list)
         fprintf (stderr, "wiremill serve: http://%s/ lists %d campaign%s\n", wm_http_address (http),
-                 state.served.n, state.served.n == 1 ? "" : "s");
+                 n, n == 1 ? "" : "s");
     else
         fprintf (stderr,
                  "wiremill serve: http://%s/ is the page, http://%s/metrics for Prometheus\n",

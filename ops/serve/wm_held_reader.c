@@ -21,7 +21,7 @@
 #define KEPT_MS (HELD_EVERY_MS / 5) /* a page that was asked for so lately keeps its place */
 
 typedef struct {
-    const wm_served_t *of; /* NULL: free */
+    char endpoint[256], folder[PATH_MAX]; /* of the campaign; both "": free */
     wm_held_kind_t kind;
     json_t *list; /* NULL: not read yet */
     json_t *from; /* a status to read it for, NULL: none is due */
@@ -160,19 +160,26 @@ unsigned wm_held_reader_page (wm_held_reader_t *self, const char *folder, const 
 
 /* ---- what is held ---------------------------------------------------------------------------- */
 
+static bool is_of (const slot_t *slot, const char *endpoint, const char *folder,
+                   wm_held_kind_t kind)
+{
+    return slot->kind == kind && strcmp (slot->endpoint, endpoint) == 0 &&
+           strcmp (slot->folder, folder) == 0;
+}
+
 /* Asks and reads; the status is the thread's own.  */
-static bool read_one (const wm_served_t *of, wm_held_kind_t kind, json_t *status)
+static bool read_one (const char *given, const char *folder, wm_held_kind_t kind, json_t *status)
 {
     char endpoint[256] = "";
     const bool is_worst = kind == WM_HELD_WORST;
-    if (*of->folder)
-        wm_ask_endpoint (of->folder, endpoint, NULL);
+    if (*folder)
+        wm_ask_endpoint (folder, endpoint, NULL);
     else
-        strcpy (endpoint, of->endpoint);
+        strcpy (endpoint, given);
     const int code =
-        is_worst ? wm_account_add_worst (status, "serve", endpoint, of->folder)
-                 : wm_account_add_up_to (status, "serve", endpoint, of->folder, WM_HELD_ROWS_MAX);
-    if (*of->folder) /* else its outputs are on another machine */
+        is_worst ? wm_account_add_worst (status, "serve", endpoint, folder)
+                 : wm_account_add_up_to (status, "serve", endpoint, folder, WM_HELD_ROWS_MAX);
+    if (*folder) /* else its outputs are on another machine */
         add_pages (status, json_object_get (status, is_worst ? "worst_files" : "held_files"));
     return code == WM_EXIT_OK;
 }
@@ -188,6 +195,7 @@ static slot_t *next_due (wm_held_reader_t *self)
 static void *run (void *argument)
 {
     wm_held_reader_t *self = argument;
+    char endpoint[256], folder[PATH_MAX];
     slot_t *slot;
     pthread_mutex_lock (&self->mutex);
     while (!self->stops) {
@@ -202,14 +210,15 @@ static void *run (void *argument)
             pthread_cond_wait (&self->due, &self->mutex);
             continue;
         }
-        const wm_served_t *of = slot->of;
         const wm_held_kind_t kind = slot->kind;
+        strcpy (endpoint, slot->endpoint);
+        strcpy (folder, slot->folder);
         json_t *status = slot->from;
         slot->from = NULL;
         pthread_mutex_unlock (&self->mutex);
-        const bool is_read = read_one (of, kind, status);
+        const bool is_read = read_one (endpoint, folder, kind, status);
         pthread_mutex_lock (&self->mutex);
-        if (slot->of == of && slot->kind == kind && (is_read || !slot->list)) {
+        if (is_of (slot, endpoint, folder, kind) && (is_read || !slot->list)) {
             json_decref (slot->list);
             slot->list = status;
             slot->read_ms = wm_now_ms ();
@@ -239,14 +248,16 @@ static slot_t *place_of (wm_held_reader_t *self, const wm_served_t *one, wm_held
 {
     slot_t *oldest = self->slot;
     for (slot_t *slot = self->slot; slot < &self->slot[LISTS]; slot++) {
-        if (slot->of == one && slot->kind == kind)
+        if (is_of (slot, one->endpoint, one->folder, kind))
             return slot;
         if (slot->asked_ms < oldest->asked_ms)
             oldest = slot;
     }
     json_decref (oldest->list);
     json_decref (oldest->from);
-    *oldest = (slot_t){ .of = one, .kind = kind };
+    *oldest = (slot_t){ .kind = kind };
+    strcpy (oldest->endpoint, one->endpoint);
+    strcpy (oldest->folder, one->folder);
     return oldest;
 }
 

@@ -10,6 +10,7 @@
 #include "schema/wm_limits.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,20 +21,37 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+void wm_served_lock (wm_served_list_t *self)
+{
+    pthread_mutex_lock (&self->mutex);
+}
+
+void wm_served_unlock (wm_served_list_t *self)
+{
+    pthread_mutex_unlock (&self->mutex);
+}
+
+int wm_served_count (const wm_served_list_t *self)
+{
+    int n = 0;
+    for (int i = 0; i < self->n; i++)
+        n += wm_served_is_here (&self->one[i]);
+    return n;
+}
+
 wm_served_t *wm_served_named (wm_served_list_t *self, const char *name, size_t n)
 {
     for (int i = 0; i < self->n; i++)
-        if (strlen (self->one[i].name) == n && strncmp (self->one[i].name, name, n) == 0)
+        if (wm_served_is_here (&self->one[i]) && strlen (self->one[i].name) == n &&
+            strncmp (self->one[i].name, name, n) == 0)
             return &self->one[i];
     return NULL;
 }
 
-/* Names the last one by its output folder or address; of two that have one name the second is
-   NAME-2.  */
-static void give_name (wm_served_list_t *self)
+/* Names one by its output folder or address; of two that have one name the second is NAME-2.  */
+static void give_name (wm_served_list_t *self, wm_served_t *one)
 {
     char output[PATH_MAX], name[48], numbered[64];
-    wm_served_t *one = &self->one[self->n];
     if (*one->folder)
         wm_folder_output (one->folder, output);
     else
@@ -93,35 +111,78 @@ static bool start (wm_served_t *one, int64_t interval_ms)
     return one->poll != NULL;
 }
 
-/* Adds the campaign of a folder or an address; one that is there already is left. args: also what
-   options and the environment name; NULL: `given` alone counts.  */
-static wm_fault_t add (wm_served_list_t *self, const wm_args_t *args, const char *given,
-                       wm_error_t *error)
+/* A place that is free; NULL: all are taken.  */
+static wm_served_t *free_place (wm_served_list_t *self)
 {
-    wm_served_t *one = &self->one[self->n];
-    *one = (wm_served_t){ 0 };
+    wm_served_t *one = self->one;
+    while (one < &self->one[self->n] && (wm_served_is_here (one) || one->poll))
+        one++;
+    return one < &self->one[WM_SERVED_MAX] ? one : NULL;
+}
+
+/* Adds the campaign of a folder or an address; one that is there already is left. args: also what
+   options and the environment name; NULL: `given` alone counts. WM_EAGAIN: there is no place.  */
+static wm_fault_t add (wm_served_list_t *self, const wm_args_t *args, const char *given,
+                       bool is_found, wm_error_t *error)
+{
+    char endpoint[256] = "", folder[PATH_MAX] = "";
     wm_fault_t fault = given && strstr (given, "://")
-                           ? check_address (given, one->endpoint, error)
-                           : wm_ask_find (args, given, one->endpoint, one->folder, error);
+                           ? check_address (given, endpoint, error)
+                           : wm_ask_find (args, given, endpoint, folder, error);
     if (fault == WM_EBATCH && !given) { /* as other commands that run long */
-        strcpy (one->endpoint, WM_ASK_DEFAULT);
+        strcpy (endpoint, WM_ASK_DEFAULT);
         fault = WM_OK;
     }
     if (fault)
         return fault;
-    if (!*one->folder)
-        folder_of (one->endpoint, one->folder);
-    if (*one->folder)
-        *one->endpoint = 0;
-    if (is_known (self, one->endpoint, one->folder))
+    if (!*folder)
+        folder_of (endpoint, folder);
+    if (*folder)
+        *endpoint = 0;
+    if (is_known (self, endpoint, folder))
         return WM_OK;
-    give_name (self);
-    if (self->interval_ms && !start (one, self->interval_ms))
-        return wm_fault (error, WM_EHOST, "no thread can be started");
-    if (self->interval_ms)
+    wm_served_lock (self);
+    wm_served_t *one = free_place (self);
+    if (!one)
+        fault = wm_fault (error, WM_EAGAIN, "all %d places are taken", WM_SERVED_MAX);
+    else {
+        *one = (wm_served_t){ .is_found = is_found };
+        strcpy (one->endpoint, endpoint);
+        strcpy (one->folder, folder);
+        give_name (self, one);
+        if (self->interval_ms && !start (one, self->interval_ms)) {
+            *one = (wm_served_t){ 0 };
+            fault = wm_fault (error, WM_EHOST, "no thread can be started");
+        } else
+            self->n += one == &self->one[self->n];
+    }
+    if (!fault && self->interval_ms)
         fprintf (stderr, "wiremill serve: %s: listed now\n", one->name);
-    self->n++;
-    return WM_OK;
+    wm_served_unlock (self);
+    return fault;
+}
+
+/* Frees the places of campaigns whose folders are gone, as soon as their threads have ended.  */
+static void leave_gone (wm_served_list_t *self)
+{
+    struct stat st;
+    for (wm_served_t *one = self->one; one < &self->one[self->n]; one++) {
+        const bool is_gone =
+            one->is_found && *one->folder && stat (one->folder, &st) && errno == ENOENT;
+        wm_served_lock (self);
+        if (is_gone) {
+            fprintf (stderr, "wiremill serve: %s: its folder is gone; no longer listed\n",
+                     one->name);
+            wm_top_poll_stop (one->poll);
+            *one->folder = 0;
+        }
+        if (!wm_served_is_here (one) && wm_top_poll_destroy (&one->poll)) {
+            json_decref (one->campaign.status);
+            json_decref (one->known.status);
+            *one = (wm_served_t){ 0 };
+        }
+        wm_served_unlock (self);
+    }
 }
 
 typedef struct {
@@ -175,10 +236,8 @@ static size_t add_all (wm_served_list_t *self, const char *folder, int *n_left_o
     wm_error_t error;
     entry_t *list = look_in (folder, &n);
     for (size_t i = 0; i < n; i++)
-        if (self->n < WM_SERVED_MAX)
-            add (self, NULL, list[i].path, &error); /* else it has gone since */
-        else
-            *n_left_out += !is_known (self, "", list[i].path);
+        *n_left_out +=
+            add (self, NULL, list[i].path, true, &error) == WM_EAGAIN; /* or it has gone */
     free (list);
     return n;
 }
@@ -190,7 +249,7 @@ static wm_fault_t add_given (wm_served_list_t *self, const char *given, wm_error
     int n_left_out = self->n_left_out;
     if (strstr (given, "://") || wm_folder_find (given, campaign) ||
         !add_all (self, given, &n_left_out))
-        return add (self, NULL, given, error);
+        return add (self, NULL, given, false, error);
     self->n_left_out = n_left_out;
     self->is_list = true;
     self->parent[self->n_parent++] = given;
@@ -202,6 +261,7 @@ int wm_served_find (wm_served_list_t *self, const wm_args_t *args)
     wm_error_t error;
     char campaign[PATH_MAX];
     struct stat st;
+    pthread_mutex_init (&self->mutex, NULL);
     const bool is_named = wm_args_given (args, "campaign") || wm_args_given (args, "broker");
     const char *given = wm_args_rest (args, 0), *second = given ? wm_args_rest (args, 1) : NULL,
                *folder = wm_args_text (args, "campaign");
@@ -214,8 +274,9 @@ int wm_served_find (wm_served_list_t *self, const wm_args_t *args)
     if (is_named || !given ||
         (!second && !strstr (given, "://") &&
          (wm_folder_find (given, campaign) || stat (given, &st))))
-        return add (self, args, folder ? folder : given, &error) ? wm_complain ("serve", &error)
-                                                                 : WM_EXIT_OK;
+        return add (self, args, folder ? folder : given, false, &error)
+                   ? wm_complain ("serve", &error)
+                   : WM_EXIT_OK;
     if (wm_join_take (args, &error))
         return wm_complain ("serve", &error);
     for (int i = 0; given; given = wm_args_rest (args, ++i)) {
@@ -237,6 +298,7 @@ static void *look (void *argument)
         if (wm_now_ms () - last_ms < LOOK_MS)
             continue;
         int n_left_out = 0;
+        leave_gone (self);
         for (int i = 0; i < self->n_parent; i++)
             add_all (self, self->parent[i], &n_left_out);
         self->n_left_out = n_left_out;

@@ -2,8 +2,9 @@
    known of each.
 
    Folders with campaigns are looked into again every few seconds, by a thread of its own: a disk
-   that hangs stops only it. Thread: the main one, but `campaign` is the server's. Others may read
-   the first n.  */
+   that hangs stops only it. A campaign whose folder is gone leaves its place to another. Threads:
+   the main one and the server's, each between wm_served_lock and wm_served_unlock; of what is known
+   `campaign` is the server's.  */
 #ifndef WM_SERVED_H
 #define WM_SERVED_H
 
@@ -19,7 +20,8 @@
 
 typedef struct {
     char name[64]; /* in URLs: letters, digits, "-", "_" and "."; no two have the same */
-    char endpoint[256], folder[PATH_MAX]; /* one of them is "" */
+    char endpoint[256], folder[PATH_MAX]; /* one of them is ""; both: nothing is here */
+    bool is_found; /* in a folder with campaigns */
     wm_top_poll_t *poll;
     wm_top_campaign_t campaign; /* of the server's thread */
     wm_top_campaign_t known;    /* of the main thread, */
@@ -28,8 +30,9 @@ typedef struct {
 
 typedef struct {
     bool is_list;          /* "/" lists them; else it is the page of the only one */
-    atomic_int n;          /* it only grows */
+    int n;                 /* places, some of them free */
     atomic_int n_left_out; /* of those in folders */
+    pthread_mutex_t mutex; /* while a place is filled or freed, or one is looked at */
     wm_served_t one[WM_SERVED_MAX];
 
     int n_parent;
@@ -51,6 +54,19 @@ bool wm_served_start (wm_served_list_t *self, int64_t interval_ms);
 /* Ends the threads that ask, and waits for them at most ms. False: one still waits for a broker,
    and uses what it has.  */
 bool wm_served_end (wm_served_list_t *self, int64_t ms);
+
+/* Keeps all in their places meanwhile.  */
+void wm_served_lock (wm_served_list_t *self);
+void wm_served_unlock (wm_served_list_t *self);
+
+/* Whether a campaign is in this place.  */
+static inline bool wm_served_is_here (const wm_served_t *one)
+{
+    return *one->folder || *one->endpoint;
+}
+
+/* How many campaigns there are.  */
+int wm_served_count (const wm_served_list_t *self);
 
 /* The campaign of this name, of which the first n characters count; NULL: no campaign has it.  */
 wm_served_t *wm_served_named (wm_served_list_t *self, const char *name, size_t n);

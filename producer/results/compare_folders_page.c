@@ -98,8 +98,7 @@ static void put_row (rows_t *rows, size_t i, const wm_folders_row_t *row, FILE *
     const wm_comparison_t *found = &rows->folders->found;
     const wm_folder_output_t *const *of = rows->folders->pairs.pair[i].of;
     char name[WM_FOLDER_NAME_BYTES];
-    wm_page_row (out, "%s",
-                 wm_folder_pairs_name (&rows->folders->pairs, i, name));
+    wm_page_row (out, "%s", wm_folder_pairs_name (&rows->folders->pairs, i, name));
     if (!row || row->why)
         wm_page_put (out, "td colspan=\"9\"", "%s%s",
                      row      ? "not compared: "

@@ -158,18 +158,25 @@ leave
 broker keyed --listen "tcp://127.0.0.1:$port" --keys
 ok "a campaign whose broker wants keys that were made after the server had begun" until_true 60 state keyed idle
 keys=$all/keyed$beside
+"$bin/wiremill" serve "$all/keyed" --listen "127.0.0.1:$((port + 8))" --interval 0.2 >"$work/alone" 2>&1 &
+alone () { curl -s -m 20 "http://127.0.0.1:$((port + 8))/" >"$work/said" && says "role=\"status\"><strong>$1</strong>"; } # state
+ok "... and the page of it alone" until_true 60 alone idle
 mv "$keys/join-monitor" "$work/monitor" && cp -p "$keys/join-worker" "$keys/join-monitor"
 leave
 broker keyed --listen "tcp://127.0.0.1:$port" --keys
 ok "... that refuses the key" until_true 60 state keyed refused
+ok "... also on its own page, which does not end by that" until_true 60 alone refused
 mv "$work/monitor" "$keys/join-monitor"
 ok "... is asked again, with one that it takes" until_true 60 state keyed idle
+ok "... by both" until_true 60 alone idle
 leave
 broker keyed --listen "ipc://$work/b"
 ok "... and one that wants none" until_true 60 state keyed idle
 leave
+mkdir "$work/away" && mv "$all/$deep" "$all/$deep$beside" "$keys" "$work/away" # rm would race with who reads them
+gone () { get / && ! says 'href="/c/(keyed|ddd)' && row good && code 404 /c/keyed/; }
+ok "campaigns whose folders are gone are listed no longer" until_true 60 gone
 end
-rm -r "$all/$deep" "$all/$deep$beside" "$keys"
 # One that is damaged so that nothing of it can be read.
 cp -a "$all/good$beside" "$all/torn$beside"
 for file in "$all/torn$beside"/ledger.db "$all/torn$beside"/journal/*; do dd if=/dev/urandom of="$file" bs=4096 count=4 conv=notrunc 2>/dev/null; done

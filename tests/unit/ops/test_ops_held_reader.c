@@ -21,6 +21,8 @@ static int set_up (void **state)
 {
     (void) state;
     memset (served, 0, sizeof served);
+    for (int i = 0; i < WM_SERVED_MAX; i++)
+        snprintf (served[i].endpoint, sizeof served[i].endpoint, "ipc:///proc/nowhere/%d", i);
     reader = wm_held_reader_new ();
     return !reader;
 }
@@ -78,6 +80,18 @@ static void each_has_its_own (void **state)
                 wait_for (&served[i], status, path, "");
             json_decref (status);
         }
+}
+
+/* A place that was another campaign's has nothing of it.  */
+static void one_after_another (void **state)
+{
+    (void) state;
+    json_t *first = status_of ("/in/first.h5", 0), *second = status_of ("/in/second.h5", 0);
+    wait_for (&served[0], first, "/in/first.h5", "");
+    strcpy (served[0].endpoint, "ipc:///proc/nowhere/else");
+    wait_for (&served[0], second, "/in/second.h5", "");
+    json_decref (first);
+    json_decref (second);
 }
 
 /* No broker answers at the address when the list is read the second time.  */
@@ -143,6 +157,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown (each_has_its_own, set_up, tear_down),
+        cmocka_unit_test_setup_teardown (one_after_another, set_up, tear_down),
         cmocka_unit_test_setup_teardown (one_that_cannot_be_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown (five_pages, set_up, tear_down),
     };
