@@ -100,7 +100,6 @@ static void members_read (wm_archive_t *archive)
 
 static void members_are_found_again (void **state)
 {
-    (void) state;
     wm_error_t error;
     members_make ();
     members_read (wm_archive_open (plain_make ("a.tar", tar_bytes), WM_ARCHIVE_BYTES_MAX, &error));
@@ -130,7 +129,6 @@ static void refused (const char *path, uint64_t bytes_max, const char *text)
 
 static void archives_that_are_none_are_refused (void **state)
 {
-    (void) state;
     static const char *const pax[] = { "99 path=x\n", "9 size=-1\n", "x path=y\n", "3 a",
                                        "27 size=99999999999999999999\n" };
     refused (test_path ("none.tar"), 0, "cannot open: No such file");
@@ -175,7 +173,6 @@ static void archives_that_are_none_are_refused (void **state)
 /* A stream of zeros packs to a thousandth; the limit counts what was unpacked.  */
 static void a_bomb_is_refused_early (void **state)
 {
-    (void) state;
     tar_bytes = 0;
     header_put ('0', "zeros", "", "00400000000"); /* 64 MiB */
     refused (packed_add ("bomb.tar.gz", "w9", 0, 512), 32u << 20,
@@ -206,7 +203,6 @@ static void array_put (const char *name, const char *type, const char *shape, co
 /* Arrays are unpacked twice in all: when the archive is opened, and while it is read in order.  */
 static void frames_are_read_in_two_passes (void **state)
 {
-    (void) state;
     static const float adc[2][3] = { { 1, 2, 0 }, { 3, 0, 5 } };
     static const int channel[] = { 7, 9 };
     static const double info[] = { 0, 500, 2 };
@@ -249,7 +245,6 @@ static void frames_are_read_in_two_passes (void **state)
 
 static int remove_files (void **state)
 {
-    (void) state;
     test_folder_remove ();
     return 0;
 }

@@ -125,7 +125,6 @@ static void heard (int fd, wm_library_type_t type, char text[512])
 
 static void refused_for_now_it_rests (void **state)
 {
-    (void) state;
     char text[512];
     fake_t *broker = fake_new (folder, play, folder);
     const int fd = start (broker, "60s");
@@ -143,7 +142,6 @@ static void refused_for_now_it_rests (void **state)
 
 static void silence_is_a_part_of_its_patience (void **state)
 {
-    (void) state;
     char text[512];
     fake_t *broker = fake_new (folder, play, NULL);
     const int fd = start (broker, "2.5s"); /* silence_ms is 3 s here */
@@ -157,7 +155,6 @@ static void silence_is_a_part_of_its_patience (void **state)
 /* The broker was away too shortly for the helper to have waited for it.  */
 static void a_session_after_a_lost_one_is_told (void **state)
 {
-    (void) state;
     char text[512];
     fake_t *broker = fake_new (folder, play, NULL);
     const int fd = start (broker, "60s");
@@ -192,7 +189,6 @@ static void scored (int fd, float first, float second)
 /* Three patches of nine values lie at the end of a page; the middle one is in two batches.  */
 static void patches_that_are_shared (void **state)
 {
-    (void) state;
     enum { PAGE = 4096, PATCH = 9 * 4, PLACE = PAGE - 2 * PATCH };
     static const uint64_t outside[] = { PLACE + 4, PLACE + 2, UINT64_MAX };
     char text[512], path[32];
@@ -225,7 +221,6 @@ static void patches_that_are_shared (void **state)
 
 static void memory_that_is_not_there (void **state)
 {
-    (void) state;
     const char *const argv[] = { "wiremill-producer",
                                  "client",
                                  "--broker",

@@ -24,7 +24,6 @@ static float score_of (uint32_t i, uint32_t k)
 
 static int setup (void **state)
 {
-    (void) state;
     wm_h5_init ();
     strcpy (pins.model, "0123");
     strcpy (pins.precision, "fp32");
@@ -33,7 +32,6 @@ static int setup (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     test_folder_remove ();
     return 0;
 }
@@ -181,7 +179,6 @@ static void check_npy (void)
 
 static void columns_keep_the_models_order (void **state)
 {
-    (void) state;
     char labels[400] = "", name[2][OUTPUTS][48];
     for (uint32_t k = 0; k < OUTPUTS; k++) {
         snprintf (name[0][k], 48, "out_%u", k);

@@ -241,7 +241,6 @@ static void patches_agree (const wm_event_t *event, const wm_spec_t *spec, uint3
 /* Hits of plane 1 only: batches as large as listed, where batch_hits is 10.  */
 static void batches_are_of_equal_size (void **state)
 {
-    (void) state;
     static const struct {
         uint32_t hits;
         bool even;
@@ -272,7 +271,6 @@ static void batches_are_of_equal_size (void **state)
 
 static void every_hit_once_and_right (void **state)
 {
-    (void) state;
     wm_event_t event = { 0 };
     for (int s = 0; s < SPECS; s++) {
         wm_spec_t spec = spec_of (s);
@@ -328,7 +326,6 @@ static void runs_end_with_their_wire (void **state)
 /* A hit is held for a non-finite cell exactly if its patch reads it.  */
 static void bad_pixels_hold_their_hits (void **state)
 {
-    (void) state;
     wm_event_t event = { 0 };
     for (int s = 0; s < SPECS; s++) {
         wm_spec_t spec = spec_of (s);
@@ -386,7 +383,6 @@ static void bad_pixels_hold_their_hits (void **state)
 
 static void bad_hits_are_held (void **state)
 {
-    (void) state;
     wm_event_t event = { 0 };
     wm_spec_t spec = spec_of (0);
     event_make (&event, 1, 0);
@@ -449,7 +445,6 @@ static void bad_hits_are_held (void **state)
 
 static void fiducial_and_same_cell (void **state)
 {
-    (void) state;
     wm_event_t event = { 0 };
     wm_spec_t spec = spec_of (0); /* 48 x 48, W = 6: margins of 6 wires and 6 bins */
     event_make (&event, 1, 0);
@@ -483,7 +478,6 @@ static void fiducial_and_same_cell (void **state)
    is the whole ticks of the one before.  */
 static void margins_and_ticks (void **state)
 {
-    (void) state;
     static const char tall[] = "lifetime: none\npatch: [16, 48]\n"; /* 2 wires, 6 bins of 6 ticks */
     static const struct {
         int32_t wire;
@@ -631,7 +625,6 @@ static uint32_t count_empty (const wm_batch_t *batch, const wm_spec_t *spec)
 
 static void empty_patches (void **state)
 {
-    (void) state;
     uint32_t found = 0;
     for (int how = 0; how < SPECS; how++) {
         wm_event_t event = { 0 };
@@ -665,7 +658,6 @@ static void empty_patches (void **state)
    others have their own, in order; and the patches are those of the plane.  */
 static void windows_without_charge_share_a_cell (void **state)
 {
-    (void) state;
     static const char text[] = "points: windows\npatch: [1, 20]\nlifetime: none\ndrift_window: 1\n";
     static wm_event_t event;
     wm_batch_t batch = { 0 };
@@ -709,7 +701,6 @@ static void windows_without_charge_share_a_cell (void **state)
 
 static void lifetime_needs_facts (void **state)
 {
-    (void) state;
     wm_event_t event = { 0 };
     wm_error_t error;
     wm_spec_t spec = spec_of (3);
@@ -765,7 +756,6 @@ static wm_pack_t *packed (wm_packer_t *packer, const wm_event_t *event)
    specification other digests.  */
 static void packs_are_pure (void **state)
 {
-    (void) state;
     static const uint8_t pins[2][16] = { { 1, [15] = 3 }, { 1, [15] = 4 } };
     wm_event_t event = { 0 }, other = { 0 };
     wm_spec_t spec = spec_of (3);
@@ -811,7 +801,6 @@ static void packs_are_pure (void **state)
    cell is at the edge of its plane; a hit is in the fiducial volume where all of its cells are.  */
 static void stacks_are_their_planes (void **state)
 {
-    (void) state;
     static const wm_event_cell_t cells[][2] = {
         { { 30, 500 }, { 20, 510 } },
         { { 69, 500 }, { 0, 500 } },
@@ -1021,7 +1010,6 @@ static void stacks_have_gaps (void **state)
 /* Several channels of one plane: each is what a plane of its own would give.  */
 static void channels_of_one_plane (void **state)
 {
-    (void) state;
     enum { N = 5, VALUES = 16 * 12 };
     static float want[N][2][VALUES], patch[2 * VALUES];
     static const char text[] = "lifetime: none\npatch: [16, 12]\nadc: [-20, 30]\n";
@@ -1068,7 +1056,6 @@ static void channels_of_one_plane (void **state)
 
 static void patches_are_cut (void **state)
 {
-    (void) state;
     enum { N = 23, VALUES = 100 };
     static const uint8_t pins[16];
     wm_spec_t spec = spec_of (0);
@@ -1128,7 +1115,6 @@ static void patches_are_cut (void **state)
 
 static void empty_events_have_no_batches (void **state)
 {
-    (void) state;
     static const uint8_t pins[16];
     wm_spec_t spec = spec_of (0);
     wm_event_t event = { 0 };

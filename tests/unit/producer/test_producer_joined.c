@@ -95,7 +95,6 @@ static void all_make (void)
 
 static void hits_and_planes_are_joined (void **state)
 {
-    (void) state;
     wm_error_t error;
     all_make ();
     wm_reader_t *reader = joined_open ("", "", &error);
@@ -139,7 +138,6 @@ static void hits_and_planes_are_joined (void **state)
 
 static void channels_that_the_map_lacks_are_named (void **state)
 {
-    (void) state;
     wm_error_t error;
     static const char *const maps[][2] = {
         { "channel,cryostat,tpc,plane,wire\n3,0,0,0,2\n9,0,0,-1,-1\n",
@@ -176,7 +174,6 @@ static void refused (const char *planes, const char *text)
 
 static void frames_that_are_none_are_refused (void **state)
 {
-    (void) state;
     static const double good[] = { 0, 500, 10 }, negative[] = { 0, 500, -1 },
                         fraction[] = { 0, 500, 0.5 }, beyond[] = { 0, 500, 16777200 },
                         us[] = { 0, 0.5, 0 }, seconds[] = { 0, 5e8, 0 }, nan_tick[] = { 0, NAN, 0 };
@@ -241,7 +238,6 @@ static void frames_that_are_none_are_refused (void **state)
 
 static void frames_of_two_kinds_of_ticks_are_refused (void **state)
 {
-    (void) state;
     static const int channel[] = { 17 };
     static const double info[] = { 0, 512, 0 };
     static const float adc[TICKS];
@@ -264,7 +260,6 @@ static void frames_of_two_kinds_of_ticks_are_refused (void **state)
 
 static void maps_are_read_by_their_head (void **state)
 {
-    (void) state;
     wm_error_t error;
     all_make ();
     map_make ("\xef\xbb\xbf wire ,\tname,plane,tpc,cryostat,channel\n# x\n\n"
@@ -308,7 +303,6 @@ static void maps_are_read_by_their_head (void **state)
 /* A pipe would wait for a writer, for ever.  */
 static void irregular_files_are_refused (void **state)
 {
-    (void) state;
     static const char *const name[] = { "map.csv", "frames.h5", "hits.h5" };
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     alarm (60);
@@ -339,7 +333,6 @@ static void irregular_files_are_refused (void **state)
 
 static void hits_without_a_column_are_refused (void **state)
 {
-    (void) state;
     all_make ();
     hid_t file = H5Fopen (own_path ("hits.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
     static const float wire[3];
@@ -377,7 +370,6 @@ static void hits_without_a_column_are_refused (void **state)
 
 static int remove_files (void **state)
 {
-    (void) state;
     wm_event_clear (&event);
     test_folder_remove ();
     return 0;

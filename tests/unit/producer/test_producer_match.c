@@ -153,7 +153,6 @@ static const case_t list[] = {
 
 static void doubt_is_where_it_belongs (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         for (uint64_t seed = 1; seed <= 5; seed++) {
             const case_t *c = &list[i];
@@ -188,7 +187,6 @@ static double exact (uint64_t n, uint64_t m, double p)
 /* Sound data is held no more often than stated, and what is far from it is.  */
 static void bound_holds (void **state)
 {
-    (void) state;
     for (uint64_t n = 1; n <= 400; n += n < 20 ? 1 : 19)
         for (uint64_t m = 0; m <= n; m++) {
             const wm_match_t found = { .n = n, .n_more = m }, more = { n, m, n - m, 0 };

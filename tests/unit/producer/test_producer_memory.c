@@ -505,7 +505,6 @@ static int few_events_read (const char *path)
 
 static void many_files_of_waveforms (void **state)
 {
-    (void) state;
     const char *path = apart ("opensamples.h5", opensamples_make);
     const long one = campaign (path, 1, 16, 48 * 48), some = campaign (path, 16, 16, 48 * 48),
                many = campaign (path, 60, 16, 48 * 48);
@@ -516,7 +515,6 @@ static void many_files_of_waveforms (void **state)
 
 static void many_small_files (void **state)
 {
-    (void) state;
     const char *path = apart ("exchange.h5", small_make);
     const long one = campaign (path, 1, 16, 48 * 48),
                many = campaign (path, INPUTS_MAX, 128, 48 * 48);
@@ -526,21 +524,18 @@ static void many_small_files (void **state)
 
 static void a_long_file (void **state)
 {
-    (void) state;
     const char *path = apart ("long.h5", long_make);
     bounded (campaign (path, 1, LAG, 48 * 48), 0, 68); /* caches of 32 */
 }
 
 static void payloads_that_wait (void **state)
 {
-    (void) state;
     /* Of 400 MiB it keeps 96 and reads one event more; 56 has any producer.  */
     bounded (campaign (apart ("patches.npy", patches_make), 1, LAG, VALUES), 0, 256);
 }
 
 static void events_of_a_large_file (void **state)
 {
-    (void) state;
     const char *path = apart ("large.h5", large_make);
     int status;
     const pid_t pid = fork ();
@@ -552,7 +547,6 @@ static void events_of_a_large_file (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     test_folder_remove ();
     return 0;
 }
@@ -574,7 +568,6 @@ static void allow (rlim_t more)
 /* Where next to no address space is left, no file is to blame for what cannot be read.  */
 static void no_memory_is_no_damage (void **state)
 {
-    (void) state;
     char path[] = "/tmp/wm-memory-XXXXXX";
     wm_spec_t spec;
     struct rlimit before;
@@ -598,7 +591,6 @@ static void no_memory_is_no_damage (void **state)
 /* With a little more address space each time: HDF5 has enough, or is not called.  */
 static void little_memory (void **state)
 {
-    (void) state;
     const char *path = apart ("long.h5", long_make);
     struct rlimit before;
     bool is_open = false;

@@ -19,7 +19,6 @@ static const double errors[] = { 0.25, 0.125, 9 };
 
 static int setup (void **state)
 {
-    (void) state;
     wm_h5_init ();
     strcpy (pins.model, "0123"), strcpy (pins.precision, "fp16");
     strcpy (pins.spec, "table: emtrkmichel\n");
@@ -28,7 +27,6 @@ static int setup (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     test_folder_remove ();
     return 0;
 }
@@ -275,7 +273,6 @@ static void check_facts (hid_t file, uint32_t n, uint32_t n_held)
    has the same path as that form.  */
 static void outputs_are_complete (void **state)
 {
-    (void) state;
     static const uint32_t sizes[] = { 0, 1, 2, 100, 512, 513, 3000, 3277, 65535, 65536, 65637 };
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int way = 0; way < 4; way++) {
@@ -337,7 +334,6 @@ static void numl_column (hid_t file, const char *name, hid_t stored, hsize_t n, 
 /* Rows by event, events in the order of their first rows; int64 where a number needs it.  */
 static void tables_of_numl (void **state)
 {
-    (void) state;
     enum { N = 6 };
     static const int order[N] = { 0, 2, 1, 3, 5, 4 };
     for (int way = 0; way < 8; way++) {
@@ -450,7 +446,6 @@ static void all_written (wm_reader_t *reader, const wm_spec_t *of, const char *o
 /* Where windows are stands in both tables.  */
 static void tables_of_windows (void **state)
 {
-    (void) state;
     enum { MOST = 400 };
     static const char *const name[] = { "cryostat", "tpc", "plane", "wire", "time" };
     static int64_t run[MOST], subrun[MOST], event[MOST], hit_id[MOST], time[MOST], own[MOST];
@@ -502,7 +497,6 @@ static void tables_of_windows (void **state)
 /* More rows than a piece, of two events in turns of three rows: 5, 5, 5, 6, 6, 6, 5 ...  */
 static void tables_of_many_rows (void **state)
 {
-    (void) state;
     enum { N = 65536 + 5003 };
     static int event_of[N][3], plane[N], wire[N], key[N], is[N], was[N], zero[N];
     static float time[N], score[N];
@@ -558,7 +552,6 @@ static void tables_of_many_rows (void **state)
 
 static void what_is_refused_of_names (void **state)
 {
-    (void) state;
     static const struct {
         const char *label, *table, *layout;
         uint32_t n_output;

@@ -32,7 +32,6 @@ static void fill (float *value, uint32_t n, unsigned span, unsigned *seed)
 
 static void the_median_is_that_of_all_finite_samples (void **state)
 {
-    (void) state;
     static const uint32_t count[] = { 1, 2, 3, 16, 17, 18, 100, 101, 2999, N };
     static float value[N + 2], sorted[N];
     wm_pedestal_t pedestal = { 0 };
@@ -83,7 +82,6 @@ static bool missed (const char *text, unsigned n_raw, unsigned n)
 
 static void raw_adc_is_noticed (void **state)
 {
-    (void) state;
     assert_true (missed ("", 1, 1));
     assert_true (missed ("", 9, 16));
     assert_true (missed ("", 100, 100));

@@ -382,7 +382,6 @@ static int produce (int failing, bool folder_is_there)
 
 static int setup (void **state)
 {
-    (void) state;
     float *value = calloc (N_HIT, 8);
     for (uint32_t i = 0; i < 2 * N_HIT; i++)
         value[i] = (float) (i % 250 + 1);
@@ -395,14 +394,12 @@ static int setup (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     test_folder_remove ();
     return 0;
 }
 
 static void what_the_broker_was_told_stays (void **state)
 {
-    (void) state;
     for (int there = 0; there < 2; there++) {
         assert_int_equal (produce (0, there), 0);
         assert_int_equal (world.n_told, 1);
@@ -413,7 +410,6 @@ static void what_the_broker_was_told_stays (void **state)
 
 static void no_word_after_a_failure (void **state)
 {
-    (void) state;
     int failing = 1;
     for (; produce (failing, false); failing++) {
         assert_int_equal (world.n_told, 0);
@@ -427,7 +423,6 @@ static void no_word_after_a_failure (void **state)
 /* Results or NEEDs of other data than this producer announced.  */
 static void other_data_is_not_written (void **state)
 {
-    (void) state;
     input.wrong_results = true;
     assert_int_equal (produce (0, false), 1);
     assert_int_equal (world.n_told, 0);
@@ -443,7 +438,6 @@ static void other_data_is_not_written (void **state)
 
 static void a_folder_is_named_for_ever (void **state)
 {
-    (void) state;
     char root[100], path[200];
     wm_error_t error;
     snprintf (root, sizeof root, "%s/folders", test_folder);

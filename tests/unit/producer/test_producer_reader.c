@@ -19,14 +19,12 @@ static wm_event_t event;
 
 static int setup (void **state)
 {
-    (void) state;
     wm_h5_init ();
     return wm_spec_preset (&spec, "protodune-2021", NULL) != WM_OK;
 }
 
 static int teardown (void **state)
 {
-    (void) state;
     wm_event_clear (&event);
     test_folder_remove ();
     return 0;
@@ -59,7 +57,6 @@ static wm_reader_t *opened (const char *path, uint32_t n_value, const char *layo
 
 static void exchange_is_read (void **state)
 {
-    (void) state;
     const char *path = test_path ("exchange.h5");
     H5Fclose (exchange_make (path));
     wm_reader_t *reader = opened (path, 0, "wiremill exchange");
@@ -108,7 +105,6 @@ static void exchange_is_read (void **state)
 
 static void specification_overrides_wires (void **state)
 {
-    (void) state;
     const char *path = test_path ("wires.h5");
     H5Fclose (exchange_make (path));
     spec.n_wire = 20;
@@ -160,7 +156,6 @@ static const char *indexed_make (const int64_t *runs, hsize_t n, int odd)
 
 static void opensamples_have_an_index (void **state)
 {
-    (void) state;
     static const struct {
         const char *note; /* "": the index is used */
         int64_t run[4][2];
@@ -221,7 +216,6 @@ static void opensamples_have_an_index (void **state)
 
 static void opensamples_is_read (void **state)
 {
-    (void) state;
     enum { WIRES = 3, TICKS = 40 };
     static const int ids[] = { 7, 1, 2, 7, 1, 3 };
     static const int wire_ids[] = { 7, 1, 3, 7, 1, 2, 7, 1, 3 };
@@ -317,7 +311,6 @@ static void map_write (hid_t file, int n, int twice)
 
 static void a_wire_has_one_row (void **state)
 {
-    (void) state;
     static const int channel[] = { 0, 1, 2, 3, 4, 5, 6, 3, 10, 11, 12, 13, 14, 5 };
     static const int plane[] = { 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 0 };
     static const int wire[] = { 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 2 };
@@ -372,7 +365,6 @@ ssize_t pread (int fd, void *to, size_t n, off_t at)
 
 static void npy_is_read (void **state)
 {
-    (void) state;
     const char *path = test_path ("p.npy");
     static const float value[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
     npy_write (path, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 2), }\n", value, 48);
@@ -398,7 +390,6 @@ static void npy_is_read (void **state)
 /* What the shapes are, of array and model, and what in NumPy makes one of the other.  */
 static void shapes_are_told (void **state)
 {
-    (void) state;
     const char *path = test_path ("shape.npy");
     static const float value[96];
     static const struct {
@@ -444,7 +435,6 @@ static void shapes_are_told (void **state)
 
 static void npy_refusals (void **state)
 {
-    (void) state;
     const char *path = test_path ("bad.npy");
     static const float value[12];
     static const struct {
@@ -503,7 +493,6 @@ static void npy_refusals (void **state)
 
 static void patches_with_event_ids (void **state)
 {
-    (void) state;
     static const float value[5][4] = { { 0 }, { 1 }, { 2 }, { 3 }, { 4 } };
     static const int id[] = { 1, 1, 8, 1, 1, 9, 1, 1, 8, 1, 1, 8, 1, 1, 9 };
     const char *path = test_path ("dense.h5");
@@ -534,7 +523,6 @@ static void patches_with_event_ids (void **state)
 /* A file without ids passes in pieces, and every row once.  */
 static void long_patch_files_are_cut (void **state)
 {
-    (void) state;
     enum { SIDE = 1024, ROWS = 20 }; /* 4 MiB each: 8 an event */
     const char *path = test_path ("long.h5");
     hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
@@ -562,7 +550,6 @@ static void long_patch_files_are_cut (void **state)
 
 static void broken_tables (void **state)
 {
-    (void) state;
     static const int ints[16] = { 0 };
     static const int twice[] = { 1, 0, 5, 1, 0, 5 }, late[] = { 20, 30, 97, 0 },
                      negative[] = { 2, -3, 4, 2 }, before[] = { 20, -1, 96, 0 },
@@ -618,7 +605,6 @@ static void broken_tables (void **state)
 
 static void missing_tables (void **state)
 {
-    (void) state;
     static const char *const list[] = { "event_table", "plane_table", "wire_table",
                                         "roi_table",   "roi_value",   "hit_table" };
     const char *path = test_path ("missing.h5");
@@ -651,7 +637,6 @@ static void missing_tables (void **state)
 
 static void truncated_files (void **state)
 {
-    (void) state;
     const char *path = test_path ("cut.h5");
     H5Fclose (exchange_make (path));
     FILE *file = fopen (path, "rb");
@@ -672,7 +657,6 @@ static void truncated_files (void **state)
 /* Nothing of another file is read, whatever links and layouts say.  */
 static void doors_are_shut (void **state)
 {
-    (void) state;
     char inside[160], outside[160];
     snprintf (inside, sizeof inside, "%s", test_path ("inside.h5"));
     snprintf (outside, sizeof outside, "%s", test_path ("outside.h5"));
@@ -717,7 +701,6 @@ static void doors_are_shut (void **state)
 /* A few bytes of file cannot make us reserve terabytes.  */
 static void claims_are_checked (void **state)
 {
-    (void) state;
     const char *path = test_path ("claims.h5");
     hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     hsize_t dim[] = { 1ull << 31, 1024 }, chunk[] = { 1, 1024 };
@@ -734,7 +717,6 @@ static void claims_are_checked (void **state)
 /* Nor can a chunk that is larger than its rows, or than any should be.  */
 static void packed_chunks_are_bounded (void **state)
 {
-    (void) state;
     const char *path = test_path ("chunks.h5");
     const struct {
         hsize_t n, rows;
@@ -799,7 +781,6 @@ static void read_as_all (const wm_column_t *column, int32_t factor)
    integer that does not fit.  */
 static void columns_short_and_long (void **state)
 {
-    (void) state;
     static const char *const names[] = { "a/short", "b/short", "a/long", "b/long" };
     static int64_t value[10000];
     hid_t file = H5Fcreate (test_path ("short.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
@@ -874,7 +855,6 @@ static double number_of (wm_h5_t *file, const char *name)
 
 static void hits_as_text (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         wm_error_t error = { 0 };
         char path[160];

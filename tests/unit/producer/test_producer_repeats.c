@@ -4,7 +4,6 @@
 
 static void test_names (void **state)
 {
-    (void) state;
     wm_repeats_t *repeats = wm_repeats_new ();
     wm_repeats_at_t first;
     for (uint32_t i = 0; i < 100000; i++) /* the table grows on the way */

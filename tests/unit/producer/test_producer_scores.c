@@ -6,7 +6,6 @@
 /* As far as rows are counted in 32 bits, the stride of the scores is that of the rows.  */
 static void room_is_made_up_to_the_most (void **state)
 {
-    (void) state;
     uint32_t room;
     size_t bytes;
     assert_true (wm_scores_room (0, 10, 4, &room, &bytes) && room == 10 && bytes == 320);
@@ -31,7 +30,6 @@ static uint32_t called (const char (*label)[48], uint32_t n, double least, doubl
 /* A sigmoid's score does not compete with those of the softmax.  */
 static void michel_is_called_from_its_threshold_on (void **state)
 {
-    (void) state;
     static const char last[4][48] = { "track", "em", "none", "michel" };
     static const char first[4][48] = { "michel", "track", "em", "none" };
     static const char others[4][48] = { "a", "b", "c", "d" };

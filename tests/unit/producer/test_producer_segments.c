@@ -33,7 +33,6 @@ static bool reads (const wm_segments_t *s, uint32_t segment, uint64_t n_tick, ui
 
 static void ticks_are_read_by_the_segments_around_them (void **state)
 {
-    (void) state;
     uint32_t first[] = { 0, 4 };
     const uint64_t n_tick = 35, core = 10, beside = 3;
     wm_segments_t s = { 1, first, (uint64_t[]){ n_tick }, core, beside };
@@ -58,7 +57,6 @@ static void ticks_are_read_by_the_segments_around_them (void **state)
 
 static void each_time_is_of_one_segment (void **state)
 {
-    (void) state;
     uint32_t first[] = { 0, 1, 5 };
     wm_segments_t s = { 2, first, (uint64_t[]){ 0, 35 }, 10, 3 };
     const struct {
@@ -78,7 +76,6 @@ static void each_time_is_of_one_segment (void **state)
 
 static void a_stream_stands_beside_an_event (void **state)
 {
-    (void) state;
     wm_spec_t spec;
     wm_event_t event = { 0 };
     char name[128];

@@ -317,7 +317,6 @@ static const end_t ends[] = {
 
 static int setup (void **state)
 {
-    (void) state;
     static float value[EVENTS * HITS * 2];
     static int id[EVENTS * HITS * 3];
     for (uint32_t i = 0; i < EVENTS * HITS; i++) {
@@ -334,27 +333,23 @@ static int setup (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     test_folder_remove ();
     return 0;
 }
 
 static void one_session (void **state)
 {
-    (void) state;
     produces ((end_t){ .count = 0 });
 }
 
 static void next_session (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         produces (ends[i]);
 }
 
 static void next_epoch (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         end_t end = ends[i];
         end.epoch = true;
@@ -364,7 +359,6 @@ static void next_epoch (void **state)
 
 static void next_generation (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         end_t end = ends[i];
         end.kick = true;

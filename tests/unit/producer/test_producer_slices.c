@@ -88,7 +88,6 @@ static void runs_are (const wm_runs_t *runs, const run_t *want, size_t n, const 
    is listed and ends it; what lies on or beyond `adc`, by the plane's amplitude, is counted.  */
 static void ticks_become_runs (void **state)
 {
-    (void) state;
     static const float a[] = { 0, 1, 2, 0, -0.0f, 3 }, b[] = { 4, 5 }, c[] = { 6, NAN, 7 },
                        d[] = { 8, -INFINITY }, e[] = { -9 };
     static const run_t want[] = { { 0, 11, 2 }, { 0, 15, 3 }, { 2, 0, 1 },
@@ -134,7 +133,6 @@ static void ticks_become_runs (void **state)
    bin or reach into the last, unfinished one.  */
 static void bins_become_runs (void **state)
 {
-    (void) state;
     static const char *const text[] = {
         "lifetime: none\ndrift_window: 4\npatch: [4, 4]\nadc: [-5, 5]\n",
         "lifetime: none\ndrift_window: 4\npatch: [4, 4]\ndownscale: maxpool\nadc: [-5, 5]\n",
@@ -194,7 +192,6 @@ static void bins_become_runs (void **state)
 /* Runs of two planes in one: the second lies behind a gap of wires without runs.  */
 static void runs_are_stacked (void **state)
 {
-    (void) state;
     static const float one[] = { 1, 2, NAN }, two[] = { INFINITY, 3, 0, 40 };
     static const run_t want[] = { { 1, 5, 2 }, { 64, 1, 1 }, { 64, 3, 1 } };
     static const float value[] = { 1, 2, 3, 40 };
@@ -271,7 +268,6 @@ static uint64_t slice_is_right (const wm_batch_t *batch, const wm_runs_t *plane)
 
 static void slices_have_what_is_read (void **state)
 {
-    (void) state;
     static const char *const text[] = {
         "lifetime: none\npatch: [17, 9]\ndrift_window: 2\n",
         "lifetime: none\npatch: [6, 64]\ndrift_window: 1\n",
@@ -344,7 +340,6 @@ static const uint8_t *statuses (wm_cut_t *cut)
    patch reads none is held. Its time counts from the beginning of the stream.  */
 static void times_in_own_view (void **state)
 {
-    (void) state;
     static const struct {
         float time;
         bool is_bad;
@@ -375,7 +370,6 @@ static void times_in_own_view (void **state)
    the time is the whole ticks of that one.  */
 static void same_cells_in_own_view (void **state)
 {
-    (void) state;
     static const struct {
         int32_t plane, wire;
         float time;
@@ -401,7 +395,6 @@ static void same_cells_in_own_view (void **state)
 /* An event that only hits name: all are held, none is inside.  */
 static void missing_events_hold_their_hits (void **state)
 {
-    (void) state;
     parse ("lifetime: none\n");
     begin (1);
     arrange ();
@@ -447,7 +440,6 @@ static void refused (wm_cut_t *cut, const char *text)
    specification states goes before what the input does.  */
 static void lifetimes_are_as_defined (void **state)
 {
-    (void) state;
     static const float two = 2;
     static float table[TICKS];
     parse ("lifetime: exp\nview: own\npatch: [4, 12]\n");
@@ -537,7 +529,6 @@ static void patches (uint32_t n_hit, uint32_t values)
 
 static void batches_keep_their_limits (void **state)
 {
-    (void) state;
     static const struct {
         wm_cut_limits_t limits;
         uint32_t values, batch[4];
@@ -577,7 +568,6 @@ static void batches_keep_their_limits (void **state)
 /* Batches of a plane are halved until they fit; a hit that does not fit alone is named.  */
 static void a_patch_that_is_too_large (void **state)
 {
-    (void) state;
     static float sample[TICKS];
     wm_batch_t batch = { 0 };
     const uint32_t *hit;
@@ -618,7 +608,6 @@ static void a_patch_that_is_too_large (void **state)
 
 static void oddities_are_added (void **state)
 {
-    (void) state;
     wm_cut_odd_t sum = { 0 };
     const wm_cut_odd_t early = { .n_early = 2, .early = -50, .n_tick = 10, .n_pixel = 100 },
                        late = { .n_late = 3, .late = 70, .n_tick = 20, .n_clamped = 40 },
@@ -640,7 +629,6 @@ static void oddities_are_added (void **state)
 /* Of the planes that have hits, and of those alone.  */
 static void pixels_are_counted (void **state)
 {
-    (void) state;
     static const float some[] = { 1, 20, -30 }, other[] = { 40 };
     parse ("lifetime: none\nview: own\npatch: [4, 12]\nadc: [-20, 20]\nout: [-20, 20]\n");
     begin (3);
@@ -661,7 +649,6 @@ static void pixels_are_counted (void **state)
 /* The facts of an event go along.  */
 static void packs_have_the_facts (void **state)
 {
-    (void) state;
     static const uint8_t pins[16];
     static const float some[] = { 1, 2 };
     wm_pack_t *pack;
@@ -697,7 +684,6 @@ static void packs_have_the_facts (void **state)
 /* The held hits of a manifest that just fits a frame, and one more.  */
 static void a_manifest_that_is_too_large (void **state)
 {
-    (void) state;
     static const uint8_t pins[16];
     const uint32_t most = (WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD) / sizeof (wm_manifest_held_t);
     wm_pack_t *pack;
@@ -722,7 +708,6 @@ static void a_manifest_that_is_too_large (void **state)
 
 static int end (void **state)
 {
-    (void) state;
     wm_event_clear (&event);
     return 0;
 }

@@ -189,7 +189,6 @@ static void read_copies (const wm_stage_reader_t *reader)
    where it is not what the server says.  */
 static void copies_are_tried_again (void **state)
 {
-    (void) state;
     char text[COPIES][100], *line[COPIES];
     for (uint32_t i = 0; i < COPIES; i++) {
         snprintf (text[i], sizeof text[i], "http://host/data/%s", copies[i].name);
@@ -217,7 +216,6 @@ static void read_datasets (const wm_stage_reader_t *reader)
 /* Datasets of one file have one copy, which counts once.  */
 static void datasets_share_a_copy (void **state)
 {
-    (void) state;
     char text[3][100] = { "http://host/data/good.h5:/a", "http://host/data/good.h5:/b",
                           "http://host/data/other.h5" },
          *line[3] = { text[0], text[1], text[2] };
@@ -226,7 +224,6 @@ static void datasets_share_a_copy (void **state)
 
 static int begin (void **state)
 {
-    (void) state;
     static const char *const name[] = { "good", "slow", "crawl", "short", "wrong", "other" };
     char command[200];
     snprintf (command, sizeof command, "cd '%s' && rm -rf server scratch calls && mkdir server",

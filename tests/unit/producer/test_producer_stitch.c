@@ -59,7 +59,6 @@ static float cell (const wm_stitch_t *s, const wm_tile_t *tile, uint32_t n, uint
 
 static void a_cell_is_that_of_the_nearest_tile (void **state)
 {
-    (void) state;
     static const struct {
         uint32_t tile_wire, tile_bin, step_wire, step_bin, n_wire, n_bin;
     } list[] = { { 8, 8, 8, 8, 16, 24 },  { 8, 8, 8, 8, 19, 27 }, { 8, 8, 5, 3, 19, 27 },
@@ -99,7 +98,6 @@ static void a_cell_is_that_of_the_nearest_tile (void **state)
 
 static void a_plane_without_tiles_has_no_values (void **state)
 {
-    (void) state;
     const wm_stitch_t size = { 4, 4, 3, 5 };
     float image[15] = { 0 };
     assert_int_equal (wm_stitch (&size, NULL, 0, image, NULL), WM_OK);
@@ -110,7 +108,6 @@ static void a_plane_without_tiles_has_no_values (void **state)
 /* Memory for the axes is refused, for the second or both. (A sanitizer would end the process.)  */
 static void a_plane_without_memory_is_refused (void **state)
 {
-    (void) state;
 #ifdef __SANITIZE_ADDRESS__
     skip ();
 #endif
@@ -246,7 +243,6 @@ static void layout_is (hid_t file, const char *name, H5D_layout_t want, hsize_t 
 
 static void frames_have_the_form_of_wire_cell (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "windows.h5");
     const wm_writer_result_t result = written (&source, test_path ("windows.scores.h5"));
@@ -293,7 +289,6 @@ static void frames_have_the_form_of_wire_cell (void **state)
 
 static void a_channel_map_names_the_channels (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "mapped.h5");
     FILE *map = fopen (test_path ("map.csv"), "w");
@@ -328,7 +323,6 @@ static void a_channel_map_names_the_channels (void **state)
 
 static void equal_content_is_equal_bytes (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "once.h5");
     const wm_writer_result_t once = written (&source, test_path ("once.scores.h5"));
@@ -351,7 +345,6 @@ static void equal_content_is_equal_bytes (void **state)
 /* Two events with one number: both have a frame.  */
 static void events_of_one_number_have_two_names (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "twice.h5");
     source_clear (&source);
@@ -377,7 +370,6 @@ static void events_of_one_number_have_two_names (void **state)
 /* An event that is shorter than one bin has rows, and no column.  */
 static void a_short_event_has_an_empty_frame (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "short.h5");
     source_clear (&source);
@@ -416,7 +408,6 @@ static void a_short_event_has_an_empty_frame (void **state)
    and writes the same file when there is room. A limit on the size of files replaces the disk.  */
 static void frames_wait_for_a_full_disk (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "full.h5");
     const wm_writer_result_t whole = written (&source, test_path ("full.scores.h5"));
@@ -463,7 +454,6 @@ void *malloc (size_t bytes)
 /* A plane of 8 x 25 cells and 15 tiles, each list with one more. Nothing is written of it.  */
 static void a_plane_needs_memory (void **state)
 {
-    (void) state;
     const struct {
         size_t bytes;
         const char *text;
@@ -501,7 +491,6 @@ const char *__lsan_default_suppressions (void)
 /* Also that which makes a column of no rows, into which nothing is written later.  */
 static void a_call_that_fails_is_an_error (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "fails.h5");
     const wm_writer_job_t job = job_of (&source, test_path ("fails.scores.h5"));
@@ -514,7 +503,6 @@ static void a_call_that_fails_is_an_error (void **state)
 /* Ready-made patches lie nowhere.  */
 static void patches_are_refused (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_spec_t spec;
     const float value[VALUES] = { 0 };
@@ -532,7 +520,6 @@ static void patches_are_refused (void **state)
 
 static void what_is_no_image_is_refused (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_spec_t spec;
     assert_int_equal (wm_spec_preset (&spec, "protodune-2021", &error), WM_OK);
@@ -551,7 +538,6 @@ static void what_is_no_image_is_refused (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     test_folder_remove ();
     return 0;
 }

@@ -73,7 +73,6 @@ static void age (const char *path, long hours)
 static int begin (void **state)
 {
     char command[PATH_MAX];
-    (void) state;
     options.sidecars = false;
     snprintf (command, sizeof command,
               "cd '%s' && rm -rf server scratch mode && mkdir -p server/data scratch/1/out", root);
@@ -82,7 +81,6 @@ static int begin (void **state)
 
 static int end (void **state)
 {
-    (void) state;
     close (fd[0]);
     close (fd[1]);
     return 0;
@@ -241,7 +239,6 @@ static void put_sidecar (const char *adler)
 
 static void test_sidecar (void **state)
 {
-    (void) state;
     options.sidecars = true;
     wm_store_t *store = open_store ();
     put (at (HERE), "abc");
@@ -266,7 +263,6 @@ static void test_sidecar (void **state)
    It may also have come after the list was made.  */
 static void test_sidecar_there (void **state)
 {
-    (void) state;
     options.sidecars = true;
     for (int i = 0; i < 4; i++) {
         wm_store_t *store = NULL;
@@ -290,7 +286,6 @@ static void test_sidecar_there (void **state)
 /* One that does not come is reported, and waited for.  */
 static void test_sidecar_late (void **state)
 {
-    (void) state;
     options.sidecars = true;
     wm_store_t *store = open_store ();
     put (at (HERE), "abc");
@@ -305,7 +300,6 @@ static void test_sidecar_late (void **state)
 
 static void test_sidecar_later (void **state)
 {
-    (void) state;
     options.sidecars = true;
     put (at (THERE), "abc");
     wm_store_t *store = open_store ();
@@ -326,7 +320,6 @@ static void test_sidecar_later (void **state)
 
 static void test_denied (void **state)
 {
-    (void) state;
     static const char *const step[] = { "copy", "mv", "stat" };
     for (int i = 0; i < 3; i++) {
         wm_store_t *store = open_store ();
@@ -354,7 +347,6 @@ static void test_denied (void **state)
 /* A full disk and a quota pass; the reader hears of them again and again.  */
 static void test_full (void **state)
 {
-    (void) state;
     wm_store_t *store = open_store ();
     put (at ("mode"), "copy [3021] disk quota exceeded");
     put (at (HERE), "abc");
@@ -373,7 +365,6 @@ static void test_full (void **state)
 /* Refusals count where they follow each other.  */
 static void test_refused_between (void **state)
 {
-    (void) state;
     wm_store_t *store = open_store ();
     put (at ("mode"), "-copy [3010] denied\n-copy [3010] denied\n-copy [3010] denied\n"
                       "-copy [3009] no space left\n-copy [3010] denied\n-copy [3010] denied\n");
@@ -397,7 +388,6 @@ static void test_refused_between (void **state)
    the machine is.  */
 static void test_pauses (void **state)
 {
-    (void) state;
     enum { TRIES = 5 };
     const int64_t wait_ms = wm_times ()->stage_wait_ms;
     int64_t before_ms[TRIES]; /* a moment at which the try had not begun to fail */
@@ -424,7 +414,6 @@ static void test_pauses (void **state)
 
 static void test_words (void **state)
 {
-    (void) state;
 #define SAID "xrdcp: Run: [ERROR] Server responded with an error: "
     assert_true (wm_tool_is_refused (SAID "[3010] Unable to create it; permission denied"));
     assert_true (wm_tool_is_refused (SAID "[3013] checksum not supported"));
@@ -446,7 +435,6 @@ static void test_words (void **state)
 /* Codes and words in a file's name are none of the server's.  */
 static void test_names (void **state)
 {
-    (void) state;
 #define SAID "Run: [ERROR] Server responded with an error: "
     static const struct {
         const char *said;
@@ -493,7 +481,6 @@ static void test_names (void **state)
 /* A program that the stager ended: whether the file did not grow, or took too long.  */
 static void test_limits (void **state)
 {
-    (void) state;
     char text[400];
     for (int i = 0; i < 2; i++) {
         const int64_t now = wm_now_ms ();
@@ -509,7 +496,6 @@ static void test_limits (void **state)
 /* An output that cannot be read for a while is read again.  */
 static void test_unreadable (void **state)
 {
-    (void) state;
     wm_store_t *store = open_store ();
     assert_int_equal (mkdir (at (HERE), 0700), 0);
     say (store, WM_STAGE_STORE, WM_STAGE_PLAIN);
@@ -526,7 +512,6 @@ static void test_unreadable (void **state)
    it is gone.  */
 static void test_aside (void **state)
 {
-    (void) state;
     put (at (THERE ".changed-1"), "first");
     wm_store_t *store = open_store ();
     put (at (THERE), "second");
@@ -548,7 +533,6 @@ static void test_aside (void **state)
 /* The stager has a table of questions: the 65th waits, as an input that another producer has.  */
 static void test_questions (void **state)
 {
-    (void) state;
     static wm_produce_options_t reader = { .store = URL };
     static wm_input_t input[66];
     static wm_produce_t produce = { .options = &reader, .input = input, .n_input = 66 };
@@ -575,7 +559,6 @@ static void test_questions (void **state)
 /* The stager forgets each output that has ended, also one whose question it has answered.  */
 static void test_forgotten (void **state)
 {
-    (void) state;
     static wm_produce_options_t reader = { .store = URL };
     static wm_produce_t produce = { .options = &reader };
     static wm_input_t input = { .line = 7, .name = A };
@@ -603,7 +586,6 @@ static void test_forgotten (void **state)
 
 static void test_slots (void **state)
 {
-    (void) state;
     char command[PATH_MAX];
     snprintf (command, sizeof command,
               "cd '%s/scratch' && mkdir -p 2/out 3/out 4 mine && for d in 1 2 3 4 mine; do "

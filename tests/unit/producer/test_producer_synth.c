@@ -47,7 +47,6 @@ static double *read_all (const char *name, const char *dataset, hsize_t *rows)
 
 static void events_follow_from_seed_and_number (void **state)
 {
-    (void) state;
     assert_int_equal (synth ("a.h5", "2", "9"), WM_EXIT_OK);
     assert_int_equal (synth ("b.h5", "1", "9"), WM_EXIT_OK);
     assert_int_equal (synth ("c.h5", "1", "10"), WM_EXIT_OK);
@@ -65,7 +64,6 @@ static void events_follow_from_seed_and_number (void **state)
 
 static void tables_agree (void **state)
 {
-    (void) state;
     hsize_t rois, values, hits, n;
     double *count = read_all ("a.h5", "roi_table/n", &rois), sum = 0;
     free (read_all ("a.h5", "roi_value/adc", &values));
@@ -97,7 +95,6 @@ static void tables_agree (void **state)
 /* A muon on its way loses what the tables say, with a tail to high losses.  */
 static void ionisation_is_plausible (void **state)
 {
-    (void) state;
     wm_deposits_t deposits = { 0 };
     wm_random_t random;
     wm_random_seed (&random, 1, 1);
@@ -117,7 +114,6 @@ static void ionisation_is_plausible (void **state)
 
 static void bad_command_lines_are_refused (void **state)
 {
-    (void) state;
     static const char *const bad[][3] = { { "--events", "0", NULL },
                                           { "--tpcs", "7", NULL },
                                           { "--events", "x", NULL },
@@ -137,7 +133,6 @@ static void bad_command_lines_are_refused (void **state)
 
 static int remove_folder (void **state)
 {
-    (void) state;
     static const char *const names[] = { "a.h5", "b.h5", "c.h5" };
     char path[256];
     for (size_t i = 0; i < 3; i++) {

@@ -141,7 +141,6 @@ static void compare (const char *path, wm_h5_type_t type, hid_t memory, size_t b
 
 static void unwritten_is_as_in_zeros (void **state)
 {
-    (void) state;
     const hid_t stored[] = { H5T_STD_I32LE, H5T_IEEE_F32LE, half (), H5T_STD_I16BE,
                              H5T_IEEE_F64LE };
     unsigned tried = 0;
@@ -174,7 +173,6 @@ static void unwritten_is_as_in_zeros (void **state)
 /* What the note says of columns, and that a whole one has none.  */
 static void note_counts_chunks (void **state)
 {
-    (void) state;
     static const struct {
         form_t form;
         const char *says;
@@ -214,7 +212,6 @@ static void note_counts_chunks (void **state)
 /* The row of a number that is too large is found in a second read, into memory of malloc's.  */
 static void beyond_names_its_row (void **state)
 {
-    (void) state;
     const char *path = test_path ("beyond.h5");
     const hsize_t n = 9, chunk = 3, first = 3, one = 1;
     const int64_t large = 1ll << 40;
@@ -249,7 +246,6 @@ static void take_text (void *arg, const char *text)
 /* A list of texts that was never written is one of empty texts.  */
 static void texts_are_empty (void **state)
 {
-    (void) state;
     const form_t form = { TREE, PLAIN, DEFAULT_VALUE, 1 };
     const char *path = test_path ("texts.h5");
     hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
@@ -269,7 +265,6 @@ static void texts_are_empty (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     test_folder_remove ();
     return 0;
 }

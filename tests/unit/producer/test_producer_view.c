@@ -20,7 +20,6 @@ static char *drawn (const wm_plane_view_t *view)
    end at the plane's edge; the picture counts them as before, and has no dots.  */
 static void test_painted (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_plane_view_t view = { .title = "t",
                              .width = 1060,

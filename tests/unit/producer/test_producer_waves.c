@@ -117,7 +117,6 @@ static void compare (const char *path, uint64_t want_direct)
 
 static void equals_the_library (void **state)
 {
-    (void) state;
     const hid_t f32 = H5T_IEEE_F32LE;
     const form_t forms[] = {
         { "plain chunks", f32, 8, WIDTH, .direct = false },
@@ -163,7 +162,6 @@ static void equals_the_library (void **state)
 /* Samples, one value a row: any of them, as the library reads them.  */
 static void samples_equal_the_library (void **state)
 {
-    (void) state;
     enum { N = ROWS * WIDTH, CHUNK = 500 };
     static float want[N], got[N];
     for (int filters = 1; filters < 4; filters++) {
@@ -207,7 +205,6 @@ static void samples_equal_the_library (void **state)
 /* Chunks that were never written, and one that was stored without its filters.  */
 static void odd_chunks_go_to_the_library (void **state)
 {
-    (void) state;
     const form_t form = { "odd", H5T_IEEE_F32LE, 8, WIDTH, .shuffle = true, .deflate = true };
     const char *path = test_path ("odd.h5");
     hid_t data, file = made (&form, path, &data);
@@ -228,7 +225,6 @@ static void odd_chunks_go_to_the_library (void **state)
 /* A fill value in chunks that were never written, beside ones that were.  */
 static void missing_chunks_have_the_fill_value (void **state)
 {
-    (void) state;
     const form_t form = { "filled",        H5T_IEEE_F32LE,  8,           40,
                           .shuffle = true, .deflate = true, .more = fill };
     const char *path = test_path ("filled.h5");
@@ -330,7 +326,6 @@ static size_t checksum (uint8_t *data, size_t n)
 
 static void chunks_of_another_size (void **state)
 {
-    (void) state;
     static uint8_t chunk[2 * sizeof wave], more[2 * sizeof wave];
     static uint8_t longer[2 * sizeof wave];
     const size_t n = deflated (wave, sizeof wave, chunk, sizeof chunk);
@@ -377,7 +372,6 @@ static void chunks_of_another_size (void **state)
    before it can be read, it is refused, and the memory behind it does not show.  */
 static void short_chunks_of_columns (void **state)
 {
-    (void) state;
     enum { N = 24, CHUNK = 8, STUB = 1000 }; /* STUB: it has two bytes */
     static const struct {
         const char *what;
@@ -475,7 +469,6 @@ static herr_t lzf (hid_t list)
 /* lzf, as h5py writes it: wiremill has no plugins, and names what is missing.  */
 static void plugins_are_named (void **state)
 {
-    (void) state;
     const H5Z_class2_t class = { H5Z_CLASS_T_VERS, 32000, 1, 1, "lzf", NULL, NULL, same_bytes };
     const form_t form = { "lzf", H5T_IEEE_F32LE, 8, WIDTH, .shuffle = true, .more = lzf };
     const char *path = test_path ("lzf.h5");
@@ -496,7 +489,6 @@ static void plugins_are_named (void **state)
    refuse them.  */
 static void damage_is_the_librarys_to_judge (void **state)
 {
-    (void) state;
     for (int shuffle = 0; shuffle < 2; shuffle++) {
         const form_t form = { "damaged", H5T_IEEE_F32LE,          ROWS,
                               WIDTH,     .shuffle = shuffle == 1, .deflate = true };
@@ -536,7 +528,6 @@ static void damage_is_the_librarys_to_judge (void **state)
 
 static void rows_beyond_the_end_are_refused (void **state)
 {
-    (void) state;
     const form_t form = { "end", H5T_IEEE_F32LE, 8, WIDTH, .deflate = true };
     const char *path = test_path ("end.h5");
     hid_t data, file = made (&form, path, &data);
@@ -559,7 +550,6 @@ static void rows_beyond_the_end_are_refused (void **state)
 
 static void nonzero_values_are_found (void **state)
 {
-    (void) state;
     float value[80];
     for (uint32_t n = 0; n <= 80; n++)
         for (uint32_t spot = 0; spot <= n; spot++) {
@@ -576,7 +566,6 @@ static void nonzero_values_are_found (void **state)
    row's own, not those of the row before.  */
 static void regions_of_rows_and_copies (void **state)
 {
-    (void) state;
     enum { N = 60, TICKS = 300 };
     static float value[N][TICKS];
     uint32_t seed = 5;
@@ -682,7 +671,6 @@ static void columns_close (wm_h5_t **file, wm_column_t *column)
 /* 50 caches of 800 KB: some are closed for others, and nobody notices.  */
 static void caches_are_shared (void **state)
 {
-    (void) state;
     wm_h5_t *file[FILES];
     wm_column_t column[FILES];
     size_t most = 0;
@@ -713,7 +701,6 @@ static void column_replace (int i)
 /* The file is another one when its column is opened again.  */
 static void what_is_opened_again_is_checked (void **state)
 {
-    (void) state;
     wm_h5_t *file[FILES];
     wm_column_t column[FILES];
     wm_error_t error;
@@ -749,7 +736,6 @@ static void what_is_opened_again_is_checked (void **state)
 /* Two files are read in turn: each takes the work space from the other.  */
 static void the_work_space_is_shared (void **state)
 {
-    (void) state;
     const form_t form[2] = {
         { "one", H5T_IEEE_F32LE, 8, WIDTH, .shuffle = true, .deflate = true },
         { "other", H5T_IEEE_F32LE, 0, 0, .direct = false },

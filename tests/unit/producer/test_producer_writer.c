@@ -67,7 +67,6 @@ static void source_clear (source_t *self)
 
 static int setup (void **state)
 {
-    (void) state;
     wm_h5_init ();
     strcpy (pins.model, "0123");
     strcpy (pins.precision, "fp32");
@@ -77,7 +76,6 @@ static int setup (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     test_folder_remove ();
     return 0;
 }
@@ -186,7 +184,6 @@ int statvfs (const char *path, struct statvfs *status)
 
 static void many_are_committed_together (void **state)
 {
-    (void) state;
     enum { N = 9 };
     wm_writer_t *writer[N];
     source_t source[N];
@@ -246,7 +243,6 @@ static void column_read (wm_h5_t *file, const char *name, wm_h5_type_t type, uin
 
 static void rows_come_back (void **state)
 {
-    (void) state;
     enum { N = 70001, HELD = 2 + 9000 + 4000 }; /* more than one piece, as are those held */
     source_t source;
     source_make (&source, "in.h5", N);
@@ -318,7 +314,6 @@ static void rows_come_back (void **state)
 /* Behind the rows of a column's last chunk there are zeros, as the library writes them.  */
 static void a_last_chunk_ends_with_zeros (void **state)
 {
-    (void) state;
     enum { CHUNK = 65536, N = CHUNK + 100, BYTES = 4 * CHUNK };
     static uint8_t packed[BYTES], shuffled[BYTES];
     const hsize_t at = CHUNK;
@@ -346,7 +341,6 @@ static void a_last_chunk_ends_with_zeros (void **state)
 /* The order in which engines answered must not show, nor when it was written.  */
 static void equal_content_is_equal_bytes (void **state)
 {
-    (void) state;
     static char a[1 << 20], b[1 << 20];
     char path[2][160];
     source_t source;
@@ -376,7 +370,6 @@ static void equal_content_is_equal_bytes (void **state)
 
 static void no_rows (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "in3.h5", 0);
     char path[160];
@@ -400,7 +393,6 @@ static void one_engine (source_t *self, uint32_t n)
    made for it, and nothing of the other one is left.  */
 static void forms_leave_no_trace (void **state)
 {
-    (void) state;
     enum { N = 7 };
     static char want[3][1 << 16], got[1 << 16];
     size_t bytes[3];
@@ -609,7 +601,6 @@ static void what_counts_as_a_full_disk (void **state)
 /* It tries again when there is a megabyte more than then, else at every sixtieth step.  */
 static void when_a_full_disk_is_tried (void **state)
 {
-    (void) state;
     enum { TRIES = 60 };
     const uint64_t full = 500000, more = 1 << 20;
     source_t source;
@@ -643,7 +634,6 @@ static void when_a_full_disk_is_tried (void **state)
 /* A small output that cannot be written is closed once: its file's number is another's then.  */
 static void full_disk_closes_once (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "in11.h5", few);
     wm_writer_job_t job = job_of (&source, test_path ("once.scores.h5"), engines);
@@ -664,7 +654,6 @@ static void full_disk_closes_once (void **state)
 /* A small output that is written in many calls is the same.  */
 static void interrupted_writes_go_on (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "in9.h5", few);
     wm_writer_job_t job = job_of (&source, test_path ("calls.scores.h5"), engines);
@@ -686,7 +675,6 @@ static void interrupted_writes_go_on (void **state)
 /* What cannot be made durable, or cannot get its name, is an error, and is not done.  */
 static void outputs_that_cannot_be_placed (void **state)
 {
-    (void) state;
     static const char *const text[] = { "placed.scores.h5.part: fsync failed: Input/output error",
                                         ": fsync failed: Input/output error",
                                         "placed.scores.h5: cannot rename " };
@@ -726,7 +714,6 @@ static void outputs_that_cannot_be_placed (void **state)
 
 static void abandoned_files_are_removed (void **state)
 {
-    (void) state;
     source_t source;
     source_make (&source, "in5.h5", 10);
     char path[160], part[200];
@@ -746,7 +733,6 @@ static void abandoned_files_are_removed (void **state)
 
 static void names_that_collide_are_refused (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_spec_t other = spec;
     assert_int_equal (wm_writer_check (&other, 4, "", &error), WM_OK);
@@ -768,7 +754,6 @@ static void names_that_collide_are_refused (void **state)
 
 static void outputs_are_named_after_inputs (void **state)
 {
-    (void) state;
     static const struct {
         const char *path, *name;
     } list[] = { { "/proc/no/such/a.h5", "a.scores.h5" },
@@ -796,7 +781,6 @@ static void outputs_are_named_after_inputs (void **state)
 
 static void changes_of_a_file_are_seen (void **state)
 {
-    (void) state;
     char path[160], link[160];
     snprintf (path, sizeof path, "%s", test_path ("changing"));
     snprintf (link, sizeof link, "%s", test_path ("link"));
@@ -830,7 +814,6 @@ static void text_is (const char *path, const char *name, size_t bytes)
 
 static void texts_have_their_length (void **state)
 {
-    (void) state;
     source_t source;
     char path[160];
     uint64_t n_held = 99;
@@ -854,7 +837,6 @@ static void texts_have_their_length (void **state)
    time is in UTC whatever the zone here.  */
 static void outputs_name_their_origin (void **state)
 {
-    (void) state;
     source_t source;
     char path[2][160], given[300], text[4096];
     wm_writer_result_t result[2];
@@ -899,7 +881,6 @@ static void outputs_name_their_origin (void **state)
    system has no such files, one is made, and has no name afterwards.  */
 static void scratch_has_no_name (void **state)
 {
-    (void) state;
     wm_scratch_t scratch;
     wm_error_t error;
     char events[4096];
@@ -963,7 +944,6 @@ int munmap (void *at, size_t bytes)
 /* Scratch of 32 KiB lies in the heap, and more in a file: each goes back to where it is from.  */
 static void scratch_is_given_back (void **state)
 {
-    (void) state;
     wm_scratch_t scratch;
     wm_error_t error;
     for (uint32_t more = 0; more < 2; more++) {
@@ -978,7 +958,6 @@ static void scratch_is_given_back (void **state)
    to wait for. Where all files have names, this one loses its name at once.  */
 static void scratch_waits_for_room (void **state)
 {
-    (void) state;
     static const struct {
         int tmpfile, name, blocks;
         wm_fault_t fault;
