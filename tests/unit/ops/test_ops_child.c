@@ -22,7 +22,6 @@ static void on_term (int number)
    minute later.  */
 static void test_signal_at_once (void **state)
 {
-    (void) state;
     static const char *const argv[] = { "sleep", "5", NULL };
     char self[PATH_MAX], path[PATH_MAX];
     wm_error_t error = { 0 };
@@ -51,7 +50,6 @@ static void test_signal_at_once (void **state)
    last is its reason.  */
 static void test_given_up (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     wm_child_t child;
     char folder[] = "/tmp/wm-child-XXXXXX";

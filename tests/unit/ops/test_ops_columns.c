@@ -65,7 +65,6 @@ static graph_t four_kinds (void)
 
 static void the_usual_network_keeps_its_columns (void **state)
 {
-    (void) state;
     char why[480];
     wm_error_t error = { 0 };
     assert_int_equal (wm_model_new_emtrkmichel (1, 48, 48, model_path, &error), WM_OK);
@@ -97,7 +96,6 @@ static void the_usual_network_keeps_its_columns (void **state)
 
 static void other_heads_have_their_own_names (void **state)
 {
-    (void) state;
     static const char line[] =
         "columns kind_0 kind_1 kind_2 kind_3: names of the model's outputs" FOR_HEADS;
     graph_t g = four_kinds ();
@@ -135,7 +133,6 @@ static void other_heads_have_their_own_names (void **state)
 /* A general model's graph is looked into, as far as it tells.  */
 static void heads_of_general_models (void **state)
 {
-    (void) state;
     static const char usual[] = "columns track em none michel: labels of the preset protodune-2021";
     graph_t g = family (0);
     check (imported (&g, 1), &preset_typed, "track em none michel", usual);
@@ -171,7 +168,6 @@ static void heads_of_general_models (void **state)
 
 static void a_file_that_names_labels_wins (void **state)
 {
-    (void) state;
     static const char *const given[] = { "labels: [a, b, c, d]", "labels: []", "labels: [a, b, c]",
                                          "view: full" };
     for (int i = 0; i < 4; i++) {
@@ -207,7 +203,6 @@ static void a_file_that_names_labels_wins (void **state)
 /* The line stays a line.  */
 static void many_columns_are_not_all_listed (void **state)
 {
-    (void) state;
     static float weights[D * 60];
     static const unsigned n[] = { 8, 9, 60 };
     static const char *const list[] = { "y_0 y_1 y_2 y_3 y_4 y_5 y_6 y_7", "y_0 y_1 ... y_8",

@@ -21,7 +21,6 @@ static wm_farm_decision_t decide (int64_t batches, double eta_s, wm_farm_count_t
 
 static void test_scale (void **state)
 {
-    (void) state;
     wm_farm_decision_t it = decide (0, -1, (wm_farm_count_t){ 0 });
     assert_int_equal (it.submit + it.submit_kept + it.retire, 0);
     it = decide (1, -1, (wm_farm_count_t){ 0 });
@@ -38,7 +37,6 @@ static void test_scale (void **state)
 
 static void test_end (void **state)
 {
-    (void) state;
     /* Only pending jobs are removed: running ones leave when they are idle.  */
     wm_farm_decision_t it = decide (0, 0, (wm_farm_count_t){ .pending = 3, .running = 5 });
     assert_int_equal (it.wanted, 0);
@@ -55,7 +53,6 @@ static void test_end (void **state)
 
 static void test_least (void **state)
 {
-    (void) state;
     wm_farm_limits_t least = limits;
     least.min = 2;
     const wm_farm_failures_t none = { 0 };
@@ -80,7 +77,6 @@ static void test_least (void **state)
 
 static void test_unknown (void **state)
 {
-    (void) state;
     const wm_farm_failures_t none = { 0 };
     const wm_farm_queue_t queue = { .is_known = false, .takes_work = true, .batches = 100 };
     const wm_farm_count_t count = { .pending = 2, .running = 1 };
@@ -101,7 +97,6 @@ static bool stops (const wm_farm_failures_t *failures)
 
 static void test_failures (void **state)
 {
-    (void) state;
     wm_farm_failures_t *self = calloc (1, sizeof *self);
     assert_non_null (self);
     for (int code = 0; code < 130; code++)
@@ -138,7 +133,6 @@ static void test_failures (void **state)
 
 static void test_no_nodes (void **state)
 {
-    (void) state;
     wm_farm_limits_t here = limits;
     here.node_max = 0;
     wm_farm_failures_t *self = calloc (1, sizeof *self);
@@ -162,7 +156,6 @@ static void test_no_nodes (void **state)
 /* The broker lists 100 workers at most; "jobs" names all that are connected.  */
 static void test_many_connected (void **state)
 {
-    (void) state;
     enum { N = 250 };
     const wm_farm_t farm = { .folder = "/proc/nowhere" };
     wm_farm_watch_t self;
@@ -203,7 +196,6 @@ static void put (const char *folder, const char *name, const char *text)
 /* A job's --state-file tells whether it had connected, and no text of its log does.  */
 static void test_ends (void **state)
 {
-    (void) state;
     static const char *const names[] = {
         "log/7_2.log", "log/7_3.json", "log/7_4.json", "log/7_5.json", "bad-nodes", "log", "end", ""
     };
@@ -248,7 +240,6 @@ static void test_ends (void **state)
    nobody is to blame.  */
 static void test_sent_away (void **state)
 {
-    (void) state;
     static const wm_farm_t farm = { .folder = "/proc/nowhere" };
     static wm_farm_watch_t self;
     static const char *const why[] = { "drained by host:9", "the campaign is draining",

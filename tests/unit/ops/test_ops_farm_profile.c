@@ -44,7 +44,6 @@ static void submits (const char *submit, unsigned cpus, const char *const option
 
 static void test_words (void **state)
 {
-    (void) state;
     static const char *const two[] = { "--a b", "-c", NULL };
     submits ("a  'b c' \"d'e\" x{name}y ''", 1, NULL, "# a 'b c' 'd'\\''e' xwm-1-ay ''\n");
     submits ("a\n    -n {n}\n    -i {idle-s}\n    -m {memory}", 1, NULL, "# a -n 2\n");
@@ -62,7 +61,6 @@ static void test_words (void **state)
 
 static void test_file (void **state)
 {
-    (void) state;
     submits ("a {file}\n[own.sub]\n# kept\n\n  cpus = {cpus}\nmemory = {memory}\n  '{name}'\n#", 1,
              NULL,
              "# Workers of wiremill's farm a, campaign .\n"
@@ -72,7 +70,6 @@ static void test_file (void **state)
 /* States by the order over, failed, pending; what a second list makes of the first one's lines.  */
 static void test_list (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_farm_jobs_t jobs = { 0 };
     wm_farm_t farm = farm_of (
@@ -109,7 +106,6 @@ static void test_list (void **state)
 /* All jobs that end get the command, a hundred at a time; a harmless message is no failure.  */
 static void test_end (void **state)
 {
-    (void) state;
     enum { N = 250 };
     char text[400], id[16], line[64] = "";
     wm_error_t error;
@@ -143,7 +139,6 @@ static void test_end (void **state)
 /* Each profile that is shipped is sound, and finds its jobs by the name of them.  */
 static void test_shipped (void **state)
 {
-    (void) state;
     glob_t found;
     wm_error_t error;
     assert_int_equal (glob ("ops/farm/*.profile", 0, NULL, &found), 0);

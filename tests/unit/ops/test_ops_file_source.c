@@ -35,7 +35,6 @@ static char list[] = "/tmp/wm-feed-XXXXXX";
 
 static int set_up (void **state)
 {
-    (void) state;
     workflow = workflow ? workflow + 1 : of_test;
     memset (&crew, 0, sizeof crew);
     strcpy (list + sizeof list - 7, "XXXXXX");
@@ -43,7 +42,6 @@ static int set_up (void **state)
 }
 static int tear_down (void **state)
 {
-    (void) state;
     return unlink (list);
 }
 
@@ -89,7 +87,6 @@ static void assert_list (const char *want)
 /* The feed reports a file that a list has several times once, by the number of the first.  */
 static void test_names (void **state)
 {
-    (void) state;
     begin ("/no/x\n/no/y\n/no/x\n/no/z\n/no/../no/y\n/no/x\n");
     written (0);
     assert_int_equal (wm_file_source_count (&workflow->feed, WM_FILE_SOURCE_WRITTEN), 3);
@@ -106,7 +103,6 @@ static void test_names (void **state)
 /* What stands in the list stays, and is not added; a part of a line is no line.  */
 static void test_lines (void **state)
 {
-    (void) state;
     write_list ("\n\n/no/xx\nmy/no/x\n/no/y\n/no/y\nmine");
     begin ("/no/x\n/no/y\n/no/z\n");
     for (uint32_t i = 0; i < 3; i++) {
@@ -126,7 +122,6 @@ static double cpu_s (void)
 
 static void test_many (void **state)
 {
-    (void) state;
     const double start = cpu_s ();
     char *names = malloc (MANY * 32), *end = names;
     assert_non_null (names);

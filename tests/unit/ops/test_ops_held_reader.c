@@ -19,7 +19,6 @@ static wm_held_reader_t *reader;
 
 static int set_up (void **state)
 {
-    (void) state;
     memset (served, 0, sizeof served);
     for (int i = 0; i < WM_SERVED_MAX; i++)
         snprintf (served[i].endpoint, sizeof served[i].endpoint, "ipc:///proc/nowhere/%d", i);
@@ -29,7 +28,6 @@ static int set_up (void **state)
 
 static int tear_down (void **state)
 {
-    (void) state;
     wm_held_reader_end (reader, LIMIT_MS);
     return 0;
 }
@@ -68,7 +66,6 @@ static void wait_for (const wm_served_t *one, const json_t *status, const char *
 
 static void each_has_its_own (void **state)
 {
-    (void) state;
     char path[32];
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < WM_SERVED_MAX; i++) {
@@ -97,7 +94,6 @@ static void one_after_another (void **state)
 /* No broker answers at the address when the list is read the second time.  */
 static void one_that_cannot_be_read_again (void **state)
 {
-    (void) state;
     wm_served_t *one = &served[0];
     json_t *first = status_of ("/in/first.h5", 0), *failed = status_of ("/in/failed.h5", 3),
            *last = status_of ("/in/last.h5", 0);
@@ -116,7 +112,6 @@ static void one_that_cannot_be_read_again (void **state)
 /* There is room for fewer pages of events than are asked for, all again before one is read.  */
 static void five_pages (void **state)
 {
-    (void) state;
     char dir[] = "/tmp/wm-held-XXXXXX", path[64], name[16];
     bool is_there[PAGES] = { false };
     const int64_t end = wm_now_ms () + LIMIT_MS;

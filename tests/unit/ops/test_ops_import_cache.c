@@ -62,7 +62,6 @@ static void check_folder (const char *want)
 
 static void the_folder_is_this_users_alone (void **state)
 {
-    (void) state;
     struct stat status;
     char path[PATH_MAX], line[2 * PATH_MAX];
     in_folder (path, "wiremill/models");
@@ -102,7 +101,6 @@ static void the_folder_is_this_users_alone (void **state)
 
 static void hashes_of_unchanged_files (void **state)
 {
-    (void) state;
     struct stat before;
     char path[PATH_MAX], later[PATH_MAX], line[2 * PATH_MAX], got[65];
     in_folder (later, "later");
@@ -186,7 +184,6 @@ static void check_found (const wm_model_t *model, bool found)
 
 static void a_model_is_found_again (void **state)
 {
-    (void) state;
     struct stat one, other;
     const struct timespec times[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
     wm_model_t *model = imported ();
@@ -220,7 +217,6 @@ static void a_model_is_found_again (void **state)
 
 static void a_second_name_or_a_copy (void **state)
 {
-    (void) state;
     struct stat one, other;
     char from[PATH_MAX], to[PATH_MAX], line[PATH_MAX];
     wm_error_t error;
@@ -268,7 +264,6 @@ static bool has_entry (char digit)
 
 static void what_was_unused_longest_goes (void **state)
 {
-    (void) state;
     make_entry ('a', 2000000);
     make_entry ('b', 1000000);
     make_entry ('c', 3000000);

@@ -173,7 +173,6 @@ static uint64_t submitted (wiremill_client_t *client, size_t from, size_t n)
 /* Rows keep their places, whatever is not finite between them and wherever a batch ends.  */
 static void test_places (void **state)
 {
-    (void) state;
     static const size_t bad[] = { 0, 1, 255, 256, 300, 771, 772, 773 };
     wiremill_client_t *client = connect_with (0);
     fill ();
@@ -200,7 +199,6 @@ static void test_places (void **state)
    are answered.  */
 static void test_room (void **state)
 {
-    (void) state;
     wiremill_client_t *client = connect_with (10 * N_VALUE * sizeof (float));
     uint64_t ticket, other;
     fill ();
@@ -245,7 +243,6 @@ static void test_room (void **state)
    the whole room.  */
 static void test_failed (void **state)
 {
-    (void) state;
     const size_t room = 600 * N_VALUE * sizeof (float);
     wiremill_client_t *client = connect_with (room);
     fill ();
@@ -292,7 +289,6 @@ static void test_failed (void **state)
    ticket ends once.  */
 static void test_held (void **state)
 {
-    (void) state;
     wiremill_client_t *client = connect_with (0);
     fill ();
     patches[0] = HELD;
@@ -317,7 +313,6 @@ static void test_held (void **state)
 /* As many outputs as a model may have, and no more.  */
 static void test_facts (void **state)
 {
-    (void) state;
     for (unsigned more = 0; more < 2; more++) {
         char n_output[16];
         snprintf (n_output, sizeof n_output, "%u", WM_OUTPUTS_MAX + more);
@@ -355,7 +350,6 @@ wm_fault_t __wrap_wm_device_score (wm_device_t *device, const wm_batch_t *batch,
 
 static void test_here (void **state)
 {
-    (void) state;
     const wiremill_options_t options = { .size = sizeof options, .engine = "sparse" };
     wiremill_t *model = wiremill_open ("ops/train/emtrkmichel.onnx", &options, &error);
     if (!model)

@@ -12,7 +12,6 @@ static wm_history_query_t past;
 
 static int tear_down (void **state)
 {
-    (void) state;
     wm_history_query_clear (&past);
     return 0;
 }
@@ -68,7 +67,6 @@ static size_t count (const char *text, const char *what)
 
 static void taken (void **state)
 {
-    (void) state;
     take ("{\"id\":2,\"kind\":\"lost\",\"from_s\":200,\"to_s\":200,\"n\":1,\"text\":\"a\"},"
           "{\"id\":1,\"kind\":\"paused\",\"from_s\":100,\"to_s\":100,\"n\":1,\"text\":null}");
     take ("{\"id\":2,\"kind\":\"lost\",\"from_s\":200,\"to_s\":230,\"n\":5,\"text\":\"a\"}");
@@ -81,7 +79,6 @@ static void taken (void **state)
 
 static void hostile (void **state)
 {
-    (void) state;
     take ("1,null,[],{},{\"id\":1},"
           "{\"id\":-1,\"kind\":\"lost\",\"from_s\":200,\"to_s\":200,\"n\":1,\"text\":\"a\"},"
           "{\"id\":1,\"kind\":\"nosuch\",\"from_s\":200,\"to_s\":200,\"n\":1,\"text\":\"a\"},"
@@ -107,7 +104,6 @@ static void hostile (void **state)
 /* A letter for each of those that are apart; of close ones as many as have room.  */
 static void letters (void **state)
 {
-    (void) state;
     take_many (11, 10, "paused", "<i>");
     char *text = drawn (BEGIN_S + 100);
     assert_int_equal (count (text, "<line "), 11);
@@ -135,7 +131,6 @@ static const char *second (double unix_s, char text[32])
 
 static void tables (void **state)
 {
-    (void) state;
     for (size_t n = 0; n <= 100; n += 50) {
         char *text = NULL;
         size_t bytes;
@@ -155,7 +150,6 @@ static void tables (void **state)
 
 static void of_top (void **state)
 {
-    (void) state;
     wm_top_campaign_t campaign = { 0 };
     take_many (3, 7, "lost", "");
     take ("{\"id\":9,\"kind\":\"ended\",\"from_s\":1763712014,\"to_s\":1763712014,\"n\":1,"

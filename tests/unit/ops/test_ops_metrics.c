@@ -60,7 +60,6 @@ static void counted (const char *fail, const char *bytes)
 /* A killed broker has not written its last counts to its ledger.  */
 static void counters_do_not_fall (void **state)
 {
-    (void) state;
     counted ("100", "5000");
     has (FAILURES ("100"));
     counted ("97", "4000"); /* started again after a kill */
@@ -74,7 +73,6 @@ static void counters_do_not_fall (void **state)
 
 static void durations_are_a_histogram (void **state)
 {
-    (void) state;
     serve (
         "{\"campaign\": {\"model\": \"m\"}, \"latency\": {"
         "\"queue\": {\"n\": 7, \"sum_s\": 20.5, \"buckets\": [1,2,0,0,0,0,0,0,0,0,0,0,0,0,3,1]},"
@@ -99,7 +97,6 @@ static void durations_are_a_histogram (void **state)
 
 static void scores_have_their_labels (void **state)
 {
-    (void) state;
     serve ("{\"campaign\": {\"specification\": \"labels: [em, track]\\n\"}, \"scores\": ["
            "{\"hits\": 40, \"sum\": 10.5}, {\"hits\": 40, \"sum\": -3.25}]}");
     has ("wiremill_score_sum{campaign=\"abc\",score=\"em\"} 10.5");
@@ -111,7 +108,6 @@ static void scores_have_their_labels (void **state)
 
 static void what_is_not_known_is_absent (void **state)
 {
-    (void) state;
     serve ("{\"eta_s\": null, \"hits\": {\"expected\": null, \"done\": 3},"
            " \"workers\": [{\"label\": \"a:1\", \"gpu\": null, \"why\": null, \"hits_s\": 2.5}]}");
     has ("wiremill_up{campaign=\"abc\"} 1");
@@ -134,7 +130,6 @@ static void what_is_not_known_is_absent (void **state)
 
 static void a_gpu_is_told_of_once (void **state)
 {
-    (void) state;
     serve ("{\"workers\": [" H200 ("a:1", "61") "," H200 (
         "a:2",
         "62") ","
@@ -161,7 +156,6 @@ static void a_gpu_is_told_of_once (void **state)
 /* A peer names itself, and a signature is what it says.  */
 static void names_are_escaped (void **state)
 {
-    (void) state;
     serve ("{\"workers\": [{\"label\": \"a\\\"} 1\\nwiremill_up 7\\\\\", \"running\": 1}],"
            " \"rows\": {\"cuda/\\\"\": 9}}");
     has ("wiremill_worker_batches_running{campaign=\"abc\","
@@ -178,7 +172,6 @@ static void names_are_escaped (void **state)
 
 static void one_state_of_each (void **state)
 {
-    (void) state;
     serve ("{\"campaign\": {\"state\": \"paused\"}, \"waiting_for\": \"disk full\","
            " \"batches\": {\"queued\": 3, \"asked\": 1, \"running\": 2},"
            " \"producers\": [{\"late_s\": null}, {\"late_s\": 70.0}]}");

@@ -86,7 +86,6 @@ static wm_args_t *parse (const wm_verb_t *of, const char *const *words, int *cod
 
 static void test_values (void **state)
 {
-    (void) state;
     int code;
     wm_args_t *args =
         PARSE ("-m", "a.onnx", "--input=x", "one", "--input", "y", "-q", "--", "--two");
@@ -110,7 +109,6 @@ static void test_values (void **state)
 
 static void test_refusals (void **state)
 {
-    (void) state;
     int code = 0;
     assert_null (PARSE ("--modle", "x"));
     assert_int_equal (code, WM_EXIT_USAGE);
@@ -138,7 +136,6 @@ static void test_refusals (void **state)
 
 static void test_numbers (void **state)
 {
-    (void) state;
     int code;
     wm_args_t *args = PARSE ("--seconds", "0", "--above=0.25");
     assert_non_null (args);
@@ -182,7 +179,6 @@ static void test_numbers (void **state)
 
 static void test_paths (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/wm-option-XXXXXX", file[64], none[64];
     assert_non_null (mkdtemp (folder));
     snprintf (file, sizeof file, "m=%s/file", folder);
@@ -228,7 +224,6 @@ static int run_program (const wm_program_t *of, const char *const *words)
 
 static void test_programs (void **state)
 {
-    (void) state;
     int code;
     assert_null (parse (&needy, (const char *const[]){ "needy", NULL }, &code));
     assert_int_equal (code, WM_EXIT_USAGE);
@@ -258,7 +253,6 @@ static void test_programs (void **state)
 
 static void test_nearest (void **state)
 {
-    (void) state;
     assert_string_equal (wm_option_nearest (options, "modle"), "model");
     assert_string_equal (wm_option_nearest (options, "wokers"), "workers");
     assert_string_equal (wm_option_nearest (options, "in"), "input");

@@ -35,7 +35,6 @@ static const wm_plan_t simple = {
 
 static void test_needs (void **state)
 {
-    (void) state;
     wm_plan_needs_t needs;
     wm_plan_needs (&simple, &needs);
     near (needs.hits, 1e7);
@@ -60,7 +59,6 @@ static void test_needs (void **state)
 
 static void test_by_workers (void **state)
 {
-    (void) state;
     wm_plan_time_t time;
     wm_plan_time (&simple, 10, &time);
     assert_int_equal (time.limit, WM_PLAN_BY_WORKERS);
@@ -81,7 +79,6 @@ static void test_by_workers (void **state)
 
 static void test_by_producers (void **state)
 {
-    (void) state;
     wm_plan_time_t time;
     wm_plan_t plan = simple;
     wm_plan_time (&plan, 100, &time);
@@ -95,7 +92,6 @@ static void test_by_producers (void **state)
 
 static void test_by_broker (void **state)
 {
-    (void) state;
     wm_plan_time_t time;
     wm_plan_t plan = simple;
     plan.event_s = plan.file_s = 0;
@@ -128,7 +124,6 @@ static void test_by_broker (void **state)
 
 static void test_by_disk (void **state)
 {
-    (void) state;
     wm_plan_time_t time;
     wm_plan_t plan = simple;
     plan.disk_bytes_s = 1e6; /* 1.7e8 of journal and 3e8 of outputs */
@@ -139,7 +134,6 @@ static void test_by_disk (void **state)
 
 static void test_deadline (void **state)
 {
-    (void) state;
     wm_plan_time_t time;
     near (wm_plan_workers (&simple, 102.06, &time), 10);
     near (time.wall_s, 102.05);
@@ -159,7 +153,6 @@ static void test_deadline (void **state)
 
 static void test_here (void **state)
 {
-    (void) state;
     wm_plan_time_t time;
     wm_plan_here (&simple, 1, 19000, 2, &time); /* of two cores 25.5 s go to the producer */
     near (time.wall_s, 2.05 + 1e7 / 19000 + 51. / 2);
@@ -174,7 +167,6 @@ static void test_here (void **state)
    which one event is read. Measured: 32,109 hits/s in fp32, 41,516 in fast.  */
 static void test_measured (void **state)
 {
-    (void) state;
     static const struct {
         double engine_hits_s, whole_hits_s;
     } cases[] = { { 34184, 32109 }, { 45673, 41516 } };
@@ -200,7 +192,6 @@ static void test_measured (void **state)
 /* What is not known does not limit, and what follows from it is not known.  */
 static void test_unknown (void **state)
 {
-    (void) state;
     wm_plan_given_t given;
     wm_plan_t plan;
     wm_plan_needs_t needs;
@@ -259,7 +250,6 @@ static const char points[] =
 
 static void test_points (void **state)
 {
-    (void) state;
     wm_plan_given_t given;
     wm_error_t error;
     assert_int_equal (read_text (&given, points, "fp32", &error), WM_OK);
@@ -282,7 +272,6 @@ static void test_points (void **state)
 /* Beside other programs: 100 hits a CPU second on each of two threads, which had 60 % of a CPU.  */
 static void test_others (void **state)
 {
-    (void) state;
     wm_plan_given_t given;
     wm_error_t error;
     const char *text =
@@ -301,7 +290,6 @@ static void test_others (void **state)
 
 static void test_report (void **state)
 {
-    (void) state;
     wm_plan_given_t given;
     wm_error_t error;
     const char *text = "{\"cpus\": 2, \"hits_s\": {\"synth_fp32\": 34000, \"synth_fast\": 46000},"
@@ -316,7 +304,6 @@ static void test_report (void **state)
 
 static void test_bad_files (void **state)
 {
-    (void) state;
     wm_plan_given_t given;
     wm_error_t error;
     assert_int_equal (wm_plan_given_file (&given, "/none", "fp32", &error), WM_EUSAGE);

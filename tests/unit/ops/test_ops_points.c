@@ -24,7 +24,6 @@ static void each_engine_has_its_own_peak (void **state)
         { "openvino-2026.4.1/avx512/fast/v1", 100, 200 },
     };
     wm_machine_t machine = { .peak_fp32 = 100, .peak_16bit = 200, .peak_amx = 2000 };
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *point =
             json_pack ("{s:s, s:f, s:f, s:f, s:i, s:i, s:f, s:f}", "signature", cases[i].signature,
@@ -48,7 +47,6 @@ static void what_is_not_known_is_said (void **state)
     json_t *points = json_array ();
     char *said = NULL;
     size_t size;
-    (void) state;
     for (int i = 0; i < 3; i++) { /* the third was counted, but its precision has no peak here */
         json_t *point =
             json_pack ("{s:s, s:s, s:f, s:f, s:i, s:i, s:f, s:f, s:s*}", "bench", "engine",

@@ -84,7 +84,6 @@ static void page_has (json_t *history, const char *const *wanted)
 
 static void test_numbers (void **state)
 {
-    (void) state;
     wm_history_query_t h = { 0 };
     wm_history_query_row_t sum;
     json_t *history = history_new ();
@@ -129,7 +128,6 @@ static void test_numbers (void **state)
 /* What a broken or hostile broker may send is no number, and nothing else.  */
 static void test_nonsense (void **state)
 {
-    (void) state;
     static const char *const text[] = {
         "{}",
         "[]",
@@ -151,7 +149,6 @@ static void test_nonsense (void **state)
 
 static void test_throughput (void **state)
 {
-    (void) state;
     json_t *history = history_new ();
     /* An hour of 10 hits/s, then a minute of 20.  */
     const double begin_s = floor (NOW_S / 3600) * 3600;
@@ -175,7 +172,6 @@ static void test_throughput (void **state)
 /* Workers with a batch are drawn in parts of a worker: 0.4 of one is not none.  */
 static void test_part_of_a_worker (void **state)
 {
-    (void) state;
     json_t *history = history_new (), *half = row (NOW_S - 120, 60, 1200, 0);
     json_array_set_new (half, 6, json_real (24)); /* of 60 s */
     add (history, "rows", half);
@@ -186,7 +182,6 @@ static void test_part_of_a_worker (void **state)
 /* Times are of whole seconds: what came and went in one was there for a part of it.  */
 static void test_short_worker (void **state)
 {
-    (void) state;
     json_t *history = history_new ();
     add (history, "rows", row (NOW_S - 60, 60, 1200, 0));
     add (history, "workers", worker ("a", "CPU", NOW_S - 60, NOW_S - 60, NULL));
@@ -196,7 +191,6 @@ static void test_short_worker (void **state)
 /* Rows are called what they are.  */
 static void test_windows (void **state)
 {
-    (void) state;
     json_t *history = history_new ();
     for (int i = 0; i < 2; i++)
         add (history, "rows", row (NOW_S - 120 + 60 * i, 60, 1200, 0));
@@ -226,7 +220,6 @@ static void test_windows (void **state)
 
 static void test_few_workers (void **state)
 {
-    (void) state;
     json_t *history = history_new ();
     add (history, "rows", row (NOW_S - 60, 60, 1e6, 0));
     add (history, "workers", worker ("a<i>", "CPU", NOW_S - 7200, NOW_S - 3600, NULL));
@@ -249,7 +242,6 @@ static void test_few_workers (void **state)
 
 static void test_many_workers (void **state)
 {
-    (void) state;
     char label[24];
     json_t *history = history_new ();
     for (int i = 0; i < 300; i++) {
@@ -272,7 +264,6 @@ static void test_many_workers (void **state)
 
 static void test_no_history (void **state)
 {
-    (void) state;
     page_has (json_object (),
               (const char *const[]){ "The campaign has no history of its times", "Finished",
                                      "Times and bytes sent are not known", NULL });
@@ -281,7 +272,6 @@ static void test_no_history (void **state)
 /* More inputs than squares share them; the worst of those is seen.  */
 static void test_files (void **state)
 {
-    (void) state;
     char *text = NULL, path[32];
     size_t bytes, squares = 0;
     FILE *out = open_memstream (&text, &bytes);

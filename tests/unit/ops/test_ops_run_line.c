@@ -19,7 +19,6 @@ static const char *drawn (const char *numbers, int width)
 /* One input of 1,200 hits, of which 1,045 are announced.  */
 static void an_open_input_has_no_total (void **state)
 {
-    (void) state;
     const char *line = drawn (OPEN "\"eta_s\": null, \"rate\": {\"hits_s\": 300}, \"hits\": {"
                                    "\"done\": 865, \"announced\": 1045, \"expected\": null}}",
                               100);
@@ -31,7 +30,6 @@ static void an_open_input_has_no_total (void **state)
 
 static void an_estimate_is_named_so (void **state)
 {
-    (void) state;
     const char *line = drawn (OPEN "\"eta_s\": 61, \"rate\": {\"hits_s\": 5}, \"hits\": {"
                                    "\"done\": 865, \"announced\": 1045, \"expected\": 1730}}",
                               100);
@@ -43,7 +41,6 @@ static void an_estimate_is_named_so (void **state)
 
 static void the_end_is_whole (void **state)
 {
-    (void) state;
     const char *done = "{\"inputs\": {\"open\": 0, \"written\": 1, \"total\": 1}, \"hits\": {"
                        "\"done\": 1200, \"announced\": 1200, \"expected\": 1200}}";
     assert_non_null (strstr (drawn (done, 100), "100.0 %"));

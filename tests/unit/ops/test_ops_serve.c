@@ -54,7 +54,6 @@ static size_t rows_of (const char *page)
 /* 450 inputs, a batch, and hits of a file: pages of 200 rows, words, reasons.  */
 static void test_held (void **state)
 {
-    (void) state;
     json_t *list = json_loads (
         "{\"dir\":\"/d/o.wiremill\",\"held_total\":460,\"hits\":"
         "{\"held\":7},\"held\":[],\"held_files_left_out\":5,\"held_files\":"
@@ -110,7 +109,6 @@ static void test_held (void **state)
 
 static void test_workers (void **state)
 {
-    (void) state;
     char *page =
         page_of ("{" BROKER ",\"workers_total\":300,\"waiting_for\":\"no worker\",\"workers\":"
                  "[{\"label\":\"</th><script>\",\"signature\":\"e\\\"<\",\"state\":\"lost\","
@@ -131,7 +129,6 @@ static void test_workers (void **state)
 
 static void test_lists (void **state)
 {
-    (void) state;
     char *page = page_of (
         "{" BROKER ",\"held_total\":2,\"hits\":{\"held\":7},\"inputs\":{\"total\":3,\"open\":1},"
         "\"held\":[{\"path\":\"a.h5\",\"state\":\"batch\",\"run\":1,\"subrun\":2,\"event\":3,"
@@ -155,7 +152,6 @@ static void test_lists (void **state)
 
 static void test_nothing (void **state)
 {
-    (void) state;
     char *page = page_of (NULL, "", NULL);
     has (page, "<strong>asking</strong>");
     free (page);
@@ -224,7 +220,6 @@ static void rates_are (const wm_history_query_t *past, double from_s, double wid
 
 static void test_history (void **state)
 {
-    (void) state;
     wm_history_query_row_t sum;
     const int64_t now_s = time (NULL);
     const double now = (double) now_s;
@@ -295,7 +290,6 @@ static void test_history (void **state)
    are taken one by one and in those that were joined before.  */
 static void test_folded (void **state)
 {
-    (void) state;
     wm_history_query_t past = { 0 };
     json_t *first = json_pack ("{s:[s,s,s], s:[[i,i,i], [i,i,i], [i,i,i]]}", "columns", "begin_s",
                                "span_s", "hits", "rows", 540, 60, 1000, 600, 1, 1, 601, 1, 2);
@@ -319,7 +313,6 @@ static void test_folded (void **state)
 /* A minute in which the broker was started is served at its end.  */
 static void test_first_minute (void **state)
 {
-    (void) state;
     wm_history_query_t past = { 0 };
     json_t *history =
         json_pack ("{s:[s,s,s,s], s:[[i,i,f,i], [i,i,f,i]]}", "columns", "begin_s", "span_s",
@@ -359,7 +352,6 @@ static void test_first_minute (void **state)
 
 static void test_policy (void **state)
 {
-    (void) state;
     const char *policy = wm_live_policy (false);
     has (policy, "default-src 'none'");
     has (policy, "script-src 'sha256-");
@@ -368,7 +360,6 @@ static void test_policy (void **state)
 
 static void test_throttle (void **state)
 {
-    (void) state;
     static wm_throttle_t throttle;
     const struct sockaddr *at[3];
     struct sockaddr_in v4[2] = { { .sin_family = AF_INET, .sin_addr.s_addr = 0x0100007f },
@@ -414,7 +405,6 @@ static void test_throttle (void **state)
 
 static void test_password (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_password_t password;
     char path[] = "/tmp/wm_password_XXXXXX";

@@ -34,7 +34,6 @@ static void has_programs (const char *names)
 
 static int set_up (void **state)
 {
-    (void) state;
     if (!mkdtemp (folder))
         return -1;
     snprintf (programs, sizeof programs, "%s/bin", folder);
@@ -44,7 +43,6 @@ static int set_up (void **state)
 
 static int tear_down (void **state)
 {
-    (void) state;
     make ("rm -rf bin none libcuda.so.1 log");
     return rmdir (folder);
 }
@@ -63,7 +61,6 @@ static void check (const char *url, wm_fault_t fault, const char *words)
 
 static void inputs_by_url (void **state)
 {
-    (void) state;
     has_programs ("curl xrdcp");
     check ("https://host/file.h5", WM_OK, "");
     check ("root://host//file.h5", WM_OK, "");
@@ -99,7 +96,6 @@ static void check_output (const char *given, wm_fault_t fault, const char *want)
 static void outputs_by_url (void **state)
 {
     char longest[1100];
-    (void) state;
     has_programs ("xrdcp xrdfs");
     check_output ("root://host//a/b", WM_OK, "root://host//a/b");
     check_output ("root://host//a/b///", WM_OK, "root://host//a/b");
@@ -149,7 +145,6 @@ static void check_scratch (const char *given, const char *campaign, const char *
 
 static void where_copies_go (void **state)
 {
-    (void) state;
     char here[1000], want[PATH_MAX];
     assert_non_null (getcwd (here, sizeof here));
     snprintf (want, sizeof want, "%s/s", here);
@@ -163,7 +158,6 @@ static void where_copies_go (void **state)
 /* A library in the driver's place shows three GPUs.  */
 static void gpus_by_number (void **state)
 {
-    (void) state;
     char line[300], gpu[WM_GPUS_MAX][WM_GPU_BYTES];
     wm_error_t error = { 0 };
     void *real = dlopen ("libcuda.so.1", RTLD_LAZY);
@@ -211,7 +205,6 @@ static void gpus_by_number (void **state)
 /* The last line of this start counts; one of an earlier start does not.  */
 static void the_input_of_a_crash (void **state)
 {
-    (void) state;
     wm_child_t child = { .began = 0 };
     snprintf (child.log, sizeof child.log, "%s/log", folder);
     make ("rm -f log");

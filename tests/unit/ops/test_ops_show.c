@@ -11,7 +11,6 @@
 
 static void durations (void **state)
 {
-    (void) state;
     static const struct {
         double seconds;
         const char *text;
@@ -39,7 +38,6 @@ static void fits (int width, const char *want)
 
 static void test_fit (void **state)
 {
-    (void) state;
     fits (WM_WORDS_WIDTH_MAX, "12.5 %  files 1/2  ETA 04:12");
     fits (28, "12.5 %  files 1/2  ETA 04:12");
     fits (27, "12.5 %  ETA 04:12");
@@ -51,7 +49,6 @@ static void test_fit (void **state)
 static void test_rows (void **state)
 {
     char text[64];
-    (void) state;
     assert_string_equal (wm_show_rows (1, "hits", text), "1 hit");
     assert_string_equal (wm_show_rows (1, "patches", text), "1 patch");
     assert_string_equal (wm_show_rows (1, "batches", text), "1 batch");
@@ -61,7 +58,6 @@ static void test_rows (void **state)
 
 static void test_width (void **state)
 {
-    (void) state;
     const int terminal = posix_openpt (O_RDWR | O_NOCTTY);
     assert_true (terminal >= 0 && grantpt (terminal) == 0 && unlockpt (terminal) == 0);
     const int fd = open (ptsname (terminal), O_RDWR | O_NOCTTY);
@@ -104,7 +100,6 @@ static void wraps (const char *text, int width, const char *wanted)
 
 static void test_wrap (void **state)
 {
-    (void) state;
     wraps ("", 20, "\n");
     wraps ("as wide as that", 15, "as wide as that\n");
     wraps ("as wide as that", 14, "as wide as\n  that\n");
@@ -119,7 +114,6 @@ static void test_wrap (void **state)
 /* Nothing behind the end of a line is shown; only a bar has a colour.  */
 static void test_progress (void **state)
 {
-    (void) state;
     static const struct {
         const char line[24], *shown;
     } rows[] = { { "reading: 1 MB\0secret", "\r\033[Kreading: 1 MB" },
@@ -145,7 +139,6 @@ static void test_progress (void **state)
 /* A signature that lacks its end is another one.  */
 static void test_classes (void **state)
 {
-    (void) state;
     char *text = NULL;
     size_t bytes;
     json_t *status = json_pack ("{s:[{s:s, s:s, s:f, s:i}]}", "arithmetic", "class",

@@ -48,7 +48,6 @@ static void draw (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaig
 
 static void test_workers (void **state)
 {
-    (void) state;
     wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true };
@@ -77,7 +76,6 @@ static void test_workers (void **state)
 /* The text filters in any case; the choice stays among what is listed, by a click as well.  */
 static void test_filter (void **state)
 {
-    (void) state;
     wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true, .filter = "W29" };
@@ -108,7 +106,6 @@ static void test_filter (void **state)
 
 static void test_files (void **state)
 {
-    (void) state;
     char path[64];
     wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
@@ -151,7 +148,6 @@ static void test_files (void **state)
 
 static void test_sizes (void **state)
 {
-    (void) state;
     wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     campaign_new (&campaign, 30, "\033[2J\n\xc2\x9b");
@@ -168,7 +164,6 @@ static void test_sizes (void **state)
 /* A long address keeps its end, and the time stays; rates are of the campaign's rows.  */
 static void test_words (void **state)
 {
-    (void) state;
     wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true, .late_s = 7 };
@@ -212,7 +207,6 @@ static void test_words (void **state)
    and what the broker logged of it alone.  */
 static void test_one_worker (void **state)
 {
-    (void) state;
     wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     wm_top_view_t view = { .screen = WM_TOP_WORKER, .has_keys = true, .worker = "node7:12" };
@@ -249,7 +243,6 @@ static void test_one_worker (void **state)
    that the broker does not hear of is amber, with its time.  */
 static void test_worker_row (void **state)
 {
-    (void) state;
     wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true };
@@ -277,7 +270,6 @@ static void test_worker_row (void **state)
 /* Under their columns, on a tall screen.  */
 static void test_marks (void **state)
 {
-    (void) state;
     wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true };
@@ -298,7 +290,6 @@ static void test_marks (void **state)
 /* A screen that is printed once, as into a pipe: every text whole, in more lines if need be.  */
 static void test_once (void **state)
 {
-    (void) state;
     char text[401];
     wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
