@@ -34,7 +34,6 @@ static void silent (const harness_t *t, uint32_t session)
 /* Each record has been appended and is not durable: who asks again, or asks about it, waits.  */
 static void test_answers_wait (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), q = producer (t, 2);
     send_input (t, p, 1);
@@ -94,7 +93,6 @@ static void send_of_claim (harness_t *t, uint32_t session, wm_msg_type_t type, w
 /* Once FILE_WRITTEN is on its way to the disk the claim is over, whatever comes behind it.  */
 static void test_written_ends_a_claim (void **state)
 {
-    (void) state;
     for (size_t i = 0; i < OF_CLAIMS; i++) {
         harness_t *t = harness_new (64 * MIB);
         uint32_t p = producer (t, 1);
@@ -116,7 +114,6 @@ static void test_written_ends_a_claim (void **state)
 
 static void test_a_claim_is_its_owners (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -137,7 +134,6 @@ static void test_a_claim_is_its_owners (void **state)
 /* The bytes of a NEED that was answered are in nobody's share.  */
 static void test_bytes_of_needs (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (32 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 4);
     wm_key_t input = claim (t, p);
@@ -204,7 +200,6 @@ static void test_blame_for_what_is_computed (void **state)
 /* Who has sent all that it was asked for has no share: another producer gets the whole.  */
 static void test_share_of_one_that_is_done (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), q = producer (t, 2);
     wm_key_t input = claim (t, p);
@@ -224,7 +219,6 @@ static void test_share_of_one_that_is_done (void **state)
    leases of it have ended: the payloads of more have no place.  */
 static void test_tasks_on_their_way (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (256 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 1000), other = worker (t, 3, 0);
     wm_key_t input = claim (t, p);
@@ -253,7 +247,6 @@ static void test_tasks_on_their_way (void **state)
    has arrived, and each that arrives gives the worker its time again.  */
 static void test_sent_again_over_a_slow_link (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 4), alive[] = { p, w, 0 };
     t->deaf = w;
@@ -284,7 +277,6 @@ static void test_sent_again_over_a_slow_link (void **state)
 /* Batches are counted from 0: the one behind the last does not exist.  */
 static void test_result_behind_the_last (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 1);
     submit (t, p, claim (t, p), 0, 1);
@@ -303,7 +295,6 @@ static void test_result_behind_the_last (void **state)
 /* A worker that comes back has its last answers still: the sixth failure dismisses it.  */
 static void test_failures_of_one_that_comes_back (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = 0;
     wm_key_t input = claim (t, p);
@@ -323,7 +314,6 @@ static void test_failures_of_one_that_comes_back (void **state)
    revoked, a result waits for its acknowledgement.  */
 static void test_orphans_that_differ (void **state)
 {
-    (void) state;
     for (uint32_t unacked = 0; unacked < 2; unacked++) {
         harness_t *t = harness_new (64 * MIB);
         uint32_t p = producer (t, 1);
@@ -343,7 +333,6 @@ static void test_orphans_that_differ (void **state)
 /* What a worker still holds of an old generation is not a lease of the new one.  */
 static void test_held_of_an_old_generation (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     wm_key_t old = claim (t, p);
@@ -371,7 +360,6 @@ static void test_held_of_an_old_generation (void **state)
 /* A result of fewer hits than its batch has is not that batch's, whatever digest it names.  */
 static void test_fewer_hits (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), w = worker (t, 2, 2);
     submit (t, p, claim (t, p), 0, 1);
@@ -406,7 +394,6 @@ static void computes (harness_t *t, int64_t ms, uint32_t p, uint32_t w, wm_key_t
  */
 static void test_advancing (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), w = worker (t, 2, 2);
     const wm_key_t input = claim (t, p);

@@ -57,7 +57,6 @@ static void returns_one (harness_t *t, uint32_t worker_, uint8_t score)
 
 static void the_first_result_binds_a_class (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     with_work (t, 4);
     const uint32_t loud = comes (t, 1, "x86-64", "strange/v1"); /* a HELLO alone binds nobody */
@@ -107,7 +106,6 @@ static void the_first_result_binds_a_class (void **state)
 
 static void mixed_admits_what_differs (void **state)
 {
-    (void) state;
     harness_t *t = calloc (1, sizeof *t);
     t->now_ms = 1000000, t->mixed = 1;
     t->core = core_make (t, 1, 64 * MIB);
@@ -125,7 +123,6 @@ static void mixed_admits_what_differs (void **state)
 
 static void what_is_no_class_is_refused (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t fetching = comes (t, 1, "", "fetching");
     credit (t, fetching, 1);
@@ -150,7 +147,6 @@ static void what_is_no_class_is_refused (void **state)
 /* Without room in the table nothing is committed that nobody will know of.  */
 static void one_class_too_many (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     with_work (t, WM_CLASSES_MAX + 1);
     for (uint8_t i = 0; i < WM_CLASSES_MAX; i++) {
@@ -176,7 +172,6 @@ static int n_samples (const harness_t *t)
 
 static void split_and_fast_wait_for_a_sample (void **state)
 {
-    (void) state;
     harness_t *t = calloc (1, sizeof *t);
     t->now_ms = 1000000, t->measures = 1;
     t->core = core_make (t, 1, 64 * MIB);

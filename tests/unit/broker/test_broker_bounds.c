@@ -55,7 +55,6 @@ static uint32_t lost_worker (harness_t *t)
    message but the end of its session.  */
 static void test_deadlines (void **state)
 {
-    (void) state;
     static const struct {
         situation_t *situation;
         int64_t ms;
@@ -93,7 +92,6 @@ static void test_deadlines (void **state)
 /* Each heartbeat of the broker begins the next wait anew, whatever else it sent.  */
 static void test_heartbeats_after_what_was_sent (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const int64_t since_ms = t->now_ms;
     const uint32_t p = producer (t, 1);
@@ -113,7 +111,6 @@ static void test_heartbeats_after_what_was_sent (void **state)
 /* Heartbeats come, but the TASK that it was sent stays in its queue.  */
 static void test_what_is_not_received (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const int64_t since_ms = t->now_ms;
     const uint32_t w = busy_worker (t);
@@ -136,7 +133,6 @@ static void test_what_is_not_received (void **state)
    waited there is sent elsewhere at once.  */
 static void test_a_worker_that_does_not_advance (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const int64_t since_ms = t->now_ms;
     const uint32_t p = producer (t, 1), w = worker (t, 2, 2);
@@ -167,7 +163,6 @@ static void test_a_worker_that_does_not_advance (void **state)
 /* A gap of the broker's own moves all deadlines; time that passes in steps does not.  */
 static void test_gaps (void **state)
 {
-    (void) state;
     for (int64_t step_ms = 1999; step_ms <= 2001; step_ms++) {
         harness_t *t = harness_new (64 * MIB);
         const uint32_t p = producer (t, 1);
@@ -185,7 +180,6 @@ static void test_gaps (void **state)
    one that leaves room does not.  */
 static void test_what_is_owed (void **state)
 {
-    (void) state;
     static const struct {
         uint32_t n, raw; /* batches that it is asked for */
         uint32_t other;  /* raw bytes of a batch of another producer */
@@ -220,7 +214,6 @@ static void test_what_is_owed (void **state)
 /* HELLO may list so many batches, of a worker alone, in whole lines.  */
 static void test_hellos (void **state)
 {
-    (void) state;
     enum { LINE = sizeof (wm_hello_held_t), MOST = 4 * WM_CREDIT_MAX };
     static const struct {
         wm_role_t port;
@@ -268,7 +261,6 @@ static void test_hellos (void **state)
 /* Sessions that are lost may come back, and are at most as many again.  */
 static void test_lost_sessions_are_few (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     t->core->config.peers_max = 2;
     const uint32_t p = producer (t, 1);
@@ -288,7 +280,6 @@ static void test_lost_sessions_are_few (void **state)
 /* Who leaves, how, and with a batch: what is logged and what is counted.  */
 static void test_leaving (void **state)
 {
-    (void) state;
     static const struct {
         wm_role_t role;
         wm_reason_t code;
@@ -324,7 +315,6 @@ static void test_leaving (void **state)
    is held at its next failure.  */
 static void test_no_room_for_a_record (void **state)
 {
-    (void) state;
     enum { MOST = 1 << 16 };
     static const struct {
         size_t n, room; /* on their way; for so many more without memory */
@@ -370,7 +360,6 @@ static void test_no_room_for_a_record (void **state)
 
 static void test_inputs (void **state)
 {
-    (void) state;
     static const struct {
         const char *path, *name;
         uint32_t code;
@@ -444,7 +433,6 @@ static void sink_history (void *context, uint32_t session, bool is_of_workers, u
 
 static void test_controls (void **state)
 {
-    (void) state;
     static const struct {
         const char *name, *text, *asked; /* NULL: it is refused */
         int monitor;                     /* whether one that only reads may ask it */
@@ -506,7 +494,6 @@ static void test_controls (void **state)
 /* A second kick while the first is on its way waits for the same record.  */
 static void test_kicked_twice (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     claim (t, producer (t, 1));
     const uint32_t o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
@@ -530,7 +517,6 @@ static void test_kicked_twice (void **state)
    a pause of ten seconds the mean starts afresh, after one of nine it does not.  */
 static void test_rates (void **state)
 {
-    (void) state;
     wm_rate_t rate = { .start_ms = 100000, .second = 100 };
     wm_rate_add (&rate, 100400, 6);
     assert_true (wm_rate_per_s (&rate, 100500) == 6); /* less than a second counts as one */
@@ -551,7 +537,6 @@ static void test_rates (void **state)
 /* Older results count less: by a tenth with each that follows.  */
 static void test_speeds (void **state)
 {
-    (void) state;
     wm_speed_t speed = { 0 };
     wm_speed_add (&speed, 100, 10);
     assert_true (wm_speed_ms (&speed, 3) == 30);

@@ -42,7 +42,6 @@ static wm_pins_t pins = { .precision = "fp32",
 
 static int set_up (void **state)
 {
-    (void) state;
     memset (pins.model, 'a', 64);
     memset (pins.wmm, 'b', 64);
     race = mmap (NULL, sizeof *race, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -52,7 +51,6 @@ static int set_up (void **state)
 
 static int tear_down (void **state)
 {
-    (void) state;
     char command[128];
     munmap (race, sizeof *race);
     snprintf (command, sizeof command, "rm -rf %s", dir);
@@ -111,7 +109,6 @@ static void count_input (void *argument, const wm_ledger_input_t *input)
 
 static void races (void **state)
 {
-    (void) state;
     const char *seed = getenv ("WM_SEED");
     const unsigned long n = proof_size (20, 200, 2000);
     const double start = proof_clock ();
@@ -212,7 +209,6 @@ static void run_inputs (wm_campaign_t *campaign, uint32_t n, uint32_t more)
 /* Ten times the work leaves its rows, and nothing else: on disk and in memory.  */
 static void finished_work (void **state)
 {
-    (void) state;
     static wm_campaign_t campaign;
     const uint32_t n = (uint32_t) proof_size (200, 5000, 100000);
     uint64_t journal[2], ledger[2];
@@ -550,7 +546,6 @@ static void damaged_notes (void **state)
    was written once. What binds stays as it was when others are refused.  */
 static void begins_again (void **state)
 {
-    (void) state;
     steps ();
     assert_int_equal (broker ("", add_held), WM_OK);
     const now_t first = look (false);
@@ -589,7 +584,6 @@ static void begins_again (void **state)
    them, is not taken for another campaign's.  */
 static void begun_again_and_damaged (void **state)
 {
-    (void) state;
     static wm_campaign_t campaign;
     char path[128];
     uint8_t page[4096];
@@ -620,7 +614,6 @@ static void begun_again_and_damaged (void **state)
    its ledger; the same command goes on. Also where the disk was full meanwhile.  */
 static void begins_again_or_not (void **state)
 {
-    (void) state;
     unsigned n_old = 0, n_new = 0;
     bool was_killed = true;
     for (long at = 1; was_killed; at++) {
@@ -767,7 +760,6 @@ static void notes_once (void **state)
     wm_journal_found_t found;
     wm_fault_t fault = WM_EAGAIN;
     unsigned n_waited = 0;
-    (void) state;
     sql_disk_new ();
     for (long room = 0; fault == WM_EAGAIN; room++) {
         unsigned n_record = 0;
@@ -803,7 +795,6 @@ static void notes_once (void **state)
 static void note_stays (void **state)
 {
     char path[128];
-    (void) state;
     steps ();
     assert_int_equal (broker ("", add_held), WM_OK);
     const now_t before = look (false);
@@ -1001,7 +992,6 @@ static void loses_standing (void **state)
 /* What the lock says decides who may open a folder.  */
 static void copies (void **state)
 {
-    (void) state;
     static wm_campaign_t campaign, copy;
     char command[300], to[80];
     snprintf (to, sizeof to, "%s/c", dir);
@@ -1042,7 +1032,6 @@ static void copies (void **state)
 /* What lies where the lock should is a refusal that no trying again changes.  */
 static void no_lock (void **state)
 {
-    (void) state;
     wm_campaign_t campaign;
     char path[300];
     snprintf (path, sizeof path, "%s/lock", dir);

@@ -8,7 +8,6 @@
 
 static void test_agrees (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1), b = joins (t, 3, "beta", 0);
     wm_key_t input = claim (t, p);
@@ -38,7 +37,6 @@ static void test_agrees (void **state)
 /* Without a second machine checks wait, a bounded number of them, and nothing else does.  */
 static void test_one_machine (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 100), b = joins (t, 3, "alpha", 0);
     wm_key_t input = claim (t, p);
@@ -60,7 +58,6 @@ static void test_one_machine (void **state)
 
 static void test_off (void **state)
 {
-    (void) state;
     harness_t *t = checked (0, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1), b = joins (t, 3, "beta", 0);
     first (t, p, a, claim (t, p), 0, 0.5f);
@@ -74,7 +71,6 @@ static void test_off (void **state)
 /* A tenth of the batches is a tenth, and which they are depends on the secret.  */
 static void test_share (void **state)
 {
-    (void) state;
     harness_t *t = checked (0.1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 255);
     wm_key_t input = claim (t, p);
@@ -97,7 +93,6 @@ static wm_key_t claim_second (harness_t *t, uint32_t p)
 
 static void test_third_decides (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
     wm_key_t input = claim (t, p);
@@ -138,7 +133,6 @@ static void test_third_decides (void **state)
 /* The second one lies: the first is not named for it.  */
 static void test_second_is_wrong (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
     const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
@@ -158,7 +152,6 @@ static void test_second_is_wrong (void **state)
 /* A third result that is within the errors of both others: they differ still, none is named.  */
 static void test_agrees_with_both (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
     const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.5f);
@@ -174,7 +167,6 @@ static void test_agrees_with_both (void **state)
 /* The result of another batch of the same input is no answer of the check that a worker has.  */
 static void test_another_batch (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1), b = joins (t, 3, "beta", 0);
     const wm_key_t input = claim (t, p);
@@ -198,7 +190,6 @@ static void test_another_batch (void **state)
    is under way to a worker that has refused it meanwhile.  */
 static void test_what_is_given_up (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
     first (t, p, a, claim (t, p), 0, 0.25f);
@@ -220,7 +211,6 @@ static void test_what_is_given_up (void **state)
 /* A machine is named once, with the first batch that showed it to be wrong.  */
 static void test_named_once (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
     const wm_msg_t one = first (t, p, a, claim (t, p), 0, 0.75f),
@@ -249,7 +239,6 @@ static void test_named_once (void **state)
 /* Three results that all differ: the broker blames no worker and logs that it cannot decide.  */
 static void test_undecided (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
     const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
@@ -279,7 +268,6 @@ static uint32_t kicked (const harness_t *t)
 /* Only what it scored since its last good check begins again.  */
 static void test_since_last_good (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2), b = joins (t, 3, "beta", 0);
     wm_key_t one = claim (t, p);
@@ -315,7 +303,6 @@ static void test_since_last_good (void **state)
    scored before.  */
 static void test_suspect_is_not_proven (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
     const wm_msg_t early = first (t, p, a, claim (t, p), 0, 0.25f),
@@ -338,7 +325,6 @@ static void test_suspect_is_not_proven (void **state)
    passed a later check meanwhile.  */
 static void test_own_input_of_a_verdict (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 3);
     const wm_key_t one = claim (t, p), two = claim_second (t, p);
@@ -362,7 +348,6 @@ static void test_own_input_of_a_verdict (void **state)
 /* So does the input of a batch that shows it again, once it is named.  */
 static void test_a_later_verdict (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 4);
     const wm_key_t one = claim (t, p), two = claim_second (t, p),
@@ -394,7 +379,6 @@ static void test_a_later_verdict (void **state)
    was given up of.  */
 static void test_later_check_proves_nothing (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 3);
     const wm_key_t third = input_ask (t, p, "/data/c.h5", "c.scores.h5", 1000, 1)->msg.key;
@@ -419,7 +403,6 @@ static void test_later_check_proves_nothing (void **state)
 /* A check that a named machine passes afterwards changes nothing of what is suspect.  */
 static void test_named_machine_proves_nothing (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), b = joins (t, 3, "beta", 1);
     const wm_key_t two = claim_second (t, p), one = claim (t, p);
@@ -449,7 +432,6 @@ static void test_named_machine_proves_nothing (void **state)
    operator has trusted the machine meanwhile.  */
 static void test_ends_over_verdict (void **state)
 {
-    (void) state;
     for (int trusted = 0; trusted < 2; trusted++) {
         harness_t *t = checked (1, 0);
         uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
@@ -497,7 +479,6 @@ static void test_ends_over_verdict (void **state)
 /* Suspect inputs begin again, whatever machine they are of; others do not.  */
 static void test_suspect_inputs (void **state)
 {
-    (void) state;
     for (uint32_t suspects = 0; suspects < 16; suspects += 2) { /* a bit for each input */
         harness_t *t = checked (1, 0);
         for (uint32_t id = 1; id <= 3; id++) {
@@ -523,7 +504,6 @@ static void test_suspect_inputs (void **state)
    it.  */
 static void test_noted_machines (void **state)
 {
-    (void) state;
     static const char *const hosts[] = { "alpha", "beta" }, *const keys[] = { "", "11111111",
                                                                               "2222" };
     static const struct {
@@ -572,7 +552,6 @@ static void test_noted_machines (void **state)
 
 static void test_keys (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     const char *sparse = "sparse/fp32/v1";
     uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
@@ -602,7 +581,6 @@ static void test_keys (void **state)
    before the first answer is durable.  */
 static void test_who_is_waited_for (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     const char *sparse = "sparse/fp32/v1";
     uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1),
@@ -626,7 +604,6 @@ static void test_who_is_waited_for (void **state)
    key does not bring it back.  */
 static void test_fresh_key (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     const char *sparse = "sparse/fp32/v1";
     uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
@@ -654,7 +631,6 @@ static void test_fresh_key (void **state)
 /* Two machines that share a key, or a host: once both are named, what they share is refused.  */
 static void test_two_named (void **state)
 {
-    (void) state;
     const char *sparse = "sparse/fp32/v1";
     static const char *const host[] = { "alpha", "beta" }, *const key[] = { "11111111",
                                                                             "22222222" };
@@ -686,7 +662,6 @@ static void test_two_named (void **state)
    is forgotten.  */
 static void test_trust (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
     machine_t *alpha = t->core->machines.first;
@@ -723,7 +698,6 @@ static void test_trust (void **state)
 /* A host is all before the last colon of a label.  */
 static void test_hosts_with_colons (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     const uint32_t p = producer (t, 1), a = joins (t, 2, "fe80::1", 1);
     first (t, p, a, claim (t, p), 0, 0.25f);
@@ -735,7 +709,6 @@ static void test_hosts_with_colons (void **state)
 /* A key of its own is not admitted under another host's name either.  */
 static void test_own_key (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     const char *sparse = "sparse/fp32/v1";
     uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
@@ -803,7 +776,6 @@ static bool agrees (double max_error, const char *other, float x, float y)
 
 static void test_two_signatures (void **state)
 {
-    (void) state;
     const char *same = "sparse/fp32/v1", *cuda = "cuda/fp32/v3", *fast = "sparse/amx/bf16/v1";
     assert_true (agrees (0, same, 0.5f, 0.5f));
     assert_false (agrees (0, same, 0.5f, 0.50001f));
@@ -834,7 +806,6 @@ static void test_two_signatures (void **state)
 /* Engines whose signatures the broker has no room for are not taken for one engine.  */
 static void test_unknown_signatures (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     while (t->core->arithmetic.n_signature < SIGNATURES_MAX)
         t->core->arithmetic.signature[t->core->arithmetic.n_signature++] = strdup ("another");
@@ -848,7 +819,6 @@ static void test_unknown_signatures (void **state)
 /* An answer about other hits than were sent says nothing of anybody.  */
 static void test_other_hits (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
     const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
@@ -866,7 +836,6 @@ static void test_other_hits (void **state)
 /* A result's own words take it out of the comparison of bits only if they name a strict engine.  */
 static void test_other_words (void **state)
 {
-    (void) state;
     static const char *const word[] = { "sparse/sloppy/v1", "sparse/fma/fp32/v1" };
     for (int strict = 0; strict < 2; strict++) {
         harness_t *t = checked (1, 5e-3);
@@ -885,7 +854,6 @@ static void test_other_words (void **state)
 /* What a campaign allows that measures nothing is no limit of a check.  */
 static void test_nothing_is_measured (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 5e-3);
     wm_core_destroy (&t->core);
     t->measures = false;
@@ -916,7 +884,6 @@ static void with_status (harness_t *t, uint32_t session, const wm_msg_t *task, u
    differ otherwise differ.  */
 static void test_statuses (void **state)
 {
-    (void) state;
     static const struct {
         uint8_t first, second;
         bool is_good[2]; /* by one signature, by two */
@@ -948,7 +915,6 @@ static void test_statuses (void **state)
 /* An answer that compares nothing is no good check, and its machine is not asked again.  */
 static void test_compares_nothing (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
     const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);

@@ -12,7 +12,6 @@
 /* A refusal is no score: another worker is asked, and nobody is named.  */
 static void test_refusals (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
     const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
@@ -38,7 +37,6 @@ static void test_refusals (void **state)
    blamed.  */
 static void test_vanishes (void **state)
 {
-    (void) state;
     static const char *const host[] = { "beta", "gamma", "delta" };
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
@@ -64,7 +62,6 @@ static void test_vanishes (void **state)
    depend on the machine.  */
 static void test_duplicates (void **state)
 {
-    (void) state;
     static const char *const signature[] = { "sparse/fp32/v1", "openvino-1/avx2/fp32/v1" };
     for (uint32_t i = 0; i < 2; i++) {
         harness_t *t = checked (0, 0);
@@ -96,7 +93,6 @@ static harness_t *eight_wait (uint32_t *p, wm_key_t *input)
 /* Payloads of checks that wait leave the budget when others need it.  */
 static void test_budget (void **state)
 {
-    (void) state;
     uint32_t p;
     wm_key_t input;
     harness_t *t = eight_wait (&p, &input);
@@ -110,7 +106,6 @@ static void test_budget (void **state)
 /* Where all checks together would not make the room, none ends: twenty TASKs are on their way.  */
 static void test_no_check_ends_in_vain (void **state)
 {
-    (void) state;
     uint32_t p;
     wm_key_t input;
     harness_t *t = eight_wait (&p, &input);
@@ -125,7 +120,6 @@ static void test_no_check_ends_in_vain (void **state)
 /* The broker ends no check whose answers differ, also when its memory budget is full.  */
 static void test_full_budget (void **state)
 {
-    (void) state;
     uint32_t p;
     wm_key_t input;
     harness_t *t = eight_wait (&p, &input);
@@ -144,7 +138,6 @@ static void test_full_budget (void **state)
 /* Room for all answers of a check is taken when it begins, and given back when it ends.  */
 static void test_answers_are_bounded (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
     wm_key_t input = claim (t, p);
@@ -183,7 +176,6 @@ static wm_msg_t first_large (harness_t *t, uint32_t p, uint32_t w, wm_key_t inpu
    the place of one that waits, but of none whose answers differ.  */
 static void test_a_large_batch_is_checked (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     wm_core_destroy (&t->core);
     t->core = core_make (t, 1, 4 * ((WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD)));
@@ -219,7 +211,6 @@ static void leaves (harness_t *t, uint32_t session)
    of a machine whose scores are in doubt, or were wrong.  */
 static void test_sets_are_bounded (void **state)
 {
-    (void) state;
     static const char *const host[] = { "alpha", "beta", "gamma" };
     harness_t *t = checked (1, 0);
     machine_t *machine[3];
@@ -253,7 +244,6 @@ static void test_sets_are_bounded (void **state)
    came first, but none that is not trusted, nor one whose answer is to be compared.  */
 static void test_machines_are_bounded (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     char host[16];
     joins (t, 1, "wrong", 0);
@@ -280,7 +270,6 @@ static void test_machines_are_bounded (void **state)
 
 static void test_json (void **state)
 {
-    (void) state;
     harness_t *t = checked (1, 0);
     uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", "sparse/fp32/v1", 1);
     const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);

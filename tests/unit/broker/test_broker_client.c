@@ -115,7 +115,6 @@ static void ask (wm_client_t *client, uint64_t number)
 
 static void opens_and_exchanges (void **state)
 {
-    (void) state;
     wm_error_t error;
     fake_t *broker = fake_new (folder, welcome, NULL);
     fake_start (broker);
@@ -152,7 +151,6 @@ static void opens_and_exchanges (void **state)
 
 static void refuses_endpoints (void **state)
 {
-    (void) state;
     static const char *const bad[] = {
         "",          "nonsense",      "tcp://",      "tcp://host", "tcp://:5555",
         "tcp://h:0", "tcp://h:65534", "tcp://h:12x", "ipc://",     "inproc://x"
@@ -168,7 +166,6 @@ static void refuses_endpoints (void **state)
 
 static void no_broker (void **state)
 {
-    (void) state;
     /* Nobody listens: known at once, not after the time allowed. localhost has two addresses.  */
     static const char *const absent[] = { "tcp://127.0.0.1:9", "tcp://localhost:9",
                                           "ipc://wm-no-such-folder/b" };
@@ -188,7 +185,6 @@ static void no_broker (void **state)
 /* A socket of another user's.  */
 static void no_right (void **state)
 {
-    (void) state;
     char path[200], endpoint[200];
     snprintf (endpoint, sizeof endpoint, "ipc://%s/shut", folder);
     snprintf (path, sizeof path, "%s/shut.w", folder);
@@ -208,7 +204,6 @@ static void no_right (void **state)
 
 static void refusals (void **state)
 {
-    (void) state;
     uint32_t code;
     fake_t *broker = fake_new (folder, reject, &code);
     fake_start (broker);
@@ -227,7 +222,6 @@ static void refusals (void **state)
 
 static void broker_ends_it (void **state)
 {
-    (void) state;
     wm_error_t error;
     fake_t *broker = fake_new (folder, welcome, NULL);
     fake_start (broker);
@@ -264,7 +258,6 @@ static void broker_ends_it (void **state)
 
 static void broker_dies (void **state)
 {
-    (void) state;
     wm_error_t error;
     fake_t *broker = fake_new (folder, welcome, NULL);
     fake_start (broker);
@@ -299,7 +292,6 @@ static void broker_dies (void **state)
 
 static void silence (void **state)
 {
-    (void) state;
     wm_error_t error;
     fake_t *broker = fake_new (folder, mute, NULL);
     fake_start (broker);
@@ -340,7 +332,6 @@ static void silence (void **state)
 
 static void hostile_frames (void **state)
 {
-    (void) state;
     wm_error_t error;
     hostile_t what;
     fake_t *broker = fake_new (folder, welcome, &what);
@@ -377,7 +368,6 @@ static void wrong_welcome (fake_t *self, const wm_msg_t *msg, const uint8_t *pay
 
 static void wrong_welcomes (void **state)
 {
-    (void) state;
     int what;
     fake_t *broker = fake_new (folder, wrong_welcome, &what);
     fake_start (broker);
@@ -401,7 +391,6 @@ static void flood (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, si
 
 static void extra_is_heard (void **state)
 {
-    (void) state;
     wm_error_t error;
     int extra[2]; /* read here, written there */
     char byte;

@@ -33,7 +33,6 @@ static wm_key_t begin (harness_t *t, uint32_t session)
 
 static void test_results_come_unasked (void **state)
 {
-    (void) state;
     harness_t *t = clients_new ();
     uint32_t p = producer (t, 1), w = worker (t, 2, 2);
     wm_key_t input = begin (t, p);
@@ -66,7 +65,6 @@ static void test_results_come_unasked (void **state)
    has no place, and clients are answered.  */
 static void test_a_full_disk (void **state)
 {
-    (void) state;
     harness_t *t = clients_new ();
     uint32_t p = producer (t, 1), w = worker (t, 2, 2);
     const wm_key_t input = begin (t, p);
@@ -85,7 +83,6 @@ static void test_a_full_disk (void **state)
 
 static void test_a_client_goes (void **state)
 {
-    (void) state;
     harness_t *t = clients_new ();
     uint32_t p = producer (t, 1), w = worker (t, 2, 1);
     wm_key_t input = begin (t, p);
@@ -121,7 +118,6 @@ static void test_a_client_goes (void **state)
 /* A client goes while the result of its batch waits for its effect.  */
 static void test_a_client_goes_before_its_answer (void **state)
 {
-    (void) state;
     harness_t *t = clients_new ();
     uint32_t p = producer (t, 1), w = worker (t, 2, 1);
     wm_key_t input = begin (t, p);
@@ -140,7 +136,6 @@ static void test_a_client_goes_before_its_answer (void **state)
 
 static void test_two_clients (void **state)
 {
-    (void) state;
     harness_t *t = clients_new ();
     uint32_t p[2] = { producer (t, 1), producer (t, 3) }, w = worker (t, 2, 2);
     for (uint32_t i = 0; i < 2; i++) {
@@ -173,7 +168,6 @@ static uint32_t answer_one (harness_t *t, uint32_t w, uint32_t n)
    for at once; many such requests leave that client its turns.  */
 static void test_little_goes_before_much (void **state)
 {
-    (void) state;
     enum { MUCH = 24 };
     harness_t *t = clients_new ();
     uint32_t much = producer (t, 1), little = producer (t, 2), w = worker (t, 3, 2);
@@ -208,7 +202,6 @@ static void test_little_goes_before_much (void **state)
 /* A client's batches that wait count for itself alone: another is asked though many are here.  */
 static void test_what_is_here_counts_for_its_client (void **state)
 {
-    (void) state;
     harness_t *t = clients_new ();
     uint32_t much = producer (t, 1), little = producer (t, 2);
     wm_key_t inputs[] = { begin (t, much), begin (t, little) };
@@ -264,7 +257,6 @@ static void bring (harness_t *t, uint32_t p, wm_key_t input, uint32_t n, uint32_
    sent as the other, not as many batches. A batch takes a turn, and one more for each 64 hits.  */
 static void test_turns_count_hits (void **state)
 {
-    (void) state;
     enum { N = 12, LARGE = 640 };
     static const struct {
         uint32_t n_hit, n_before; /* so many before the second of LARGE, whose turn is 11 */
@@ -324,7 +316,6 @@ static void test_what_comes_back_has_had_its_turn (void **state)
 /* Of equal turns the one that came first is served first.  */
 static void test_equal_turns_keep_their_order (void **state)
 {
-    (void) state;
     enum { N = 4 };
     harness_t *t = clients_new ();
     const uint32_t w = worker_with_its_hands_full (t);
@@ -345,7 +336,6 @@ static void test_equal_turns_keep_their_order (void **state)
    does not go ahead of all until it has caught up.  */
 static void test_idle_time_is_not_saved (void **state)
 {
-    (void) state;
     enum { BEFORE = 40, N = 6 };
     harness_t *t = clients_new ();
     const uint32_t busy = producer (t, 1), idle = producer (t, 2), w = worker (t, 3, 1);
@@ -372,7 +362,6 @@ static void test_idle_time_is_not_saved (void **state)
 /* A worker that is lost, and one that refuses: the batch goes to another, and at last is held.  */
 static void test_failures (void **state)
 {
-    (void) state;
     harness_t *t = clients_new ();
     uint32_t p = producer (t, 1), w = worker (t, 2, 1), v = worker (t, 4, 1);
     wm_key_t input = begin (t, p);
@@ -397,7 +386,6 @@ static void test_failures (void **state)
    ends the worker's session, and another one gets the batch.  */
 static void test_ragged_results (void **state)
 {
-    (void) state;
     static const struct {
         uint32_t n_value;
         uint8_t status;
@@ -498,7 +486,6 @@ static void test_checks_of_clients (void **state)
 
 static void test_what_is_for_files (void **state)
 {
-    (void) state;
     static const wm_msg_type_t types[] = { WM_MSG_INPUT_END, WM_MSG_FILE_WRITTEN, WM_MSG_FILE_LOST,
                                            WM_MSG_INPUT_HELD, WM_MSG_INPUT };
     harness_t *t = clients_new ();

@@ -27,7 +27,6 @@ static void done (harness_t *t, uint32_t session)
 
 static void test_pause (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     wm_key_t input = claim (t, p);
@@ -62,7 +61,6 @@ static void test_pause (void **state)
 /* The next broker of the campaign knows. On a full disk the operator hears that it may not.  */
 static void test_pause_survives (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     control (t, o, "pause", "");
@@ -97,7 +95,6 @@ static void test_pause_survives (void **state)
 /* What a producer waits for is what its last heartbeat said.  */
 static void test_producer_waits (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     claim (t, p);
@@ -126,7 +123,6 @@ static void waits (harness_t *t, uint32_t producer, wm_wait_t wait, const char *
    either is reported.  */
 static void test_one_of_two_waits (void **state)
 {
-    (void) state;
     wm_brief_t brief;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), q = producer (t, 2);
@@ -161,7 +157,6 @@ static void test_one_of_two_waits (void **state)
 /* A summary says how long the campaign has waited, also where nothing but time passes.  */
 static void test_how_long_it_waits (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), alive[] = { p, 0 };
     submit (t, p, claim (t, p), 0, 1);
@@ -189,7 +184,6 @@ static void count_one (void *argument, const wm_core_worker_t *worker)
 
 static void test_who_is_a_worker (void **state)
 {
-    (void) state;
     int n = 0;
     harness_t *t = harness_new (64 * MIB);
     producer (t, 1);
@@ -203,7 +197,6 @@ static void test_who_is_a_worker (void **state)
 
 static void test_drain (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     wm_key_t input = claim (t, p);
@@ -231,7 +224,6 @@ static void test_drain (void **state)
 
 static void test_drain_one (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     wm_key_t input = claim (t, p);
@@ -346,7 +338,6 @@ static int failures_until_sent_away (int failures, int successes)
 
 static void test_bad_worker (void **state)
 {
-    (void) state;
     assert_int_equal (failures_until_sent_away (0, 0), 6);
     assert_int_equal (failures_until_sent_away (0, 2), 6);
     assert_int_equal (failures_until_sent_away (0, 10), 6);
@@ -366,7 +357,6 @@ static void fail_until_sent_away (works_t *works, uint32_t w)
 
 static void test_two_agree (void **state)
 {
-    (void) state;
     works_t works = works_new ();
     harness_t *t = works.t;
     fail_until_sent_away (&works, worker (t, 2, 0));
@@ -389,7 +379,6 @@ static void test_two_agree (void **state)
 /* One that fails as often as it scores does well enough: two others are not as many as do well.  */
 static void test_half_is_well (void **state)
 {
-    (void) state;
     works_t works = works_new ();
     harness_t *t = works.t;
     uint64_t c[3] = { 0 };
@@ -409,7 +398,6 @@ static void test_half_is_well (void **state)
 /* A worker is not sent away for hits that kill engines, as long as it scores others.  */
 static void test_poison_is_no_failure (void **state)
 {
-    (void) state;
     for (int all = 0; all < 2; all++) {
         works_t works = works_new ();
         harness_t *t = works.t;
@@ -432,7 +420,6 @@ static void test_poison_is_no_failure (void **state)
 /* Two bad machines among many good ones are their own fault.  */
 static void test_two_of_many (void **state)
 {
-    (void) state;
     works_t works = works_new ();
     harness_t *t = works.t;
     for (int i = 0; i < 3; i++) {
@@ -451,7 +438,6 @@ static void test_two_of_many (void **state)
    though they have scored something.  */
 static void test_who_does_well (void **state)
 {
-    (void) state;
     works_t works = works_new ();
     harness_t *t = works.t;
     uint32_t bad[2];
@@ -474,7 +460,6 @@ static void test_who_does_well (void **state)
    worker that has not scored yet gets it when no other batch is here or asked for.  */
 static void test_who_gets_what_failed (void **state)
 {
-    (void) state;
     works_t works = works_new ();
     harness_t *t = works.t;
     uint64_t ca = 0, cb = 0;
@@ -499,7 +484,6 @@ static void test_who_gets_what_failed (void **state)
    it has no finite score of some.  */
 static void test_poison_is_a_failure (void **state)
 {
-    (void) state;
     works_t works = works_new ();
     harness_t *t = works.t;
     uint32_t w = worker (t, 2, 20);
@@ -524,7 +508,6 @@ static void test_poison_is_a_failure (void **state)
    failed.  */
 static void test_failed_elsewhere (void **state)
 {
-    (void) state;
     works_t works = works_new ();
     harness_t *t = works.t;
     uint64_t c = 0;
@@ -575,7 +558,6 @@ static void restore (harness_t *t, uint32_t id, const char *path, const char *na
 
 static void test_names (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     restore (t, 1, "/a/b/x.h5", "x.scores.h5", WM_LEDGER_WRITTEN, 0);
     restore (t, 2, "/a/c/x.h5:/patches", "x-1.scores.h5", WM_LEDGER_WRITTEN, 3);
@@ -605,7 +587,6 @@ static void test_names (void **state)
 /* However long its names are, a page fits a message, and each input is in one page.  */
 static void test_pages (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     static char path[WM_PATH_BYTES_MAX + 1], name[256];
     enum { N = 700 };
@@ -643,7 +624,6 @@ static void refused_files (harness_t *t, const char *name, const char *text)
 
 static void test_files_are_asked_by_number (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     static const char *const bad[] = { "", "x", "0", "-1", "1x", "4294967295", " name" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -6,7 +6,6 @@
 
 static void test_flow (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -129,7 +128,6 @@ static void test_flow (void **state)
 
 static void test_empty_event_is_done_at_once (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -147,7 +145,6 @@ static void test_empty_event_is_done_at_once (void **state)
 
 static void test_duplicates (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -207,7 +204,6 @@ static void test_duplicates (void **state)
 /* Two workers may find other hits that their engine dies of: no alarm.  */
 static void test_poison_is_not_compared (void **state)
 {
-    (void) state;
     for (int first = 0; first < 2; first++) {
         harness_t *t = harness_new (64 * MIB);
         uint32_t p = producer (t, 1);
@@ -237,7 +233,6 @@ static void test_poison_is_not_compared (void **state)
 
 static void test_result_of_nothing_known (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t w = worker (t, 2, 2);
     wm_msg_t task;
@@ -256,7 +251,6 @@ static void test_result_of_nothing_known (void **state)
 
 static void test_lost_worker (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -295,7 +289,6 @@ static void test_lost_worker (void **state)
 
 static void test_same_instance_comes_back (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -336,7 +329,6 @@ static void test_same_instance_comes_back (void **state)
    back and has it still. So it is not held at its third failure, all on workers that answer.  */
 static void test_who_comes_back_is_absolved (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), bad = worker (t, 2, 1), alive[] = { p, bad, 0 };
     submit (t, p, claim (t, p), 0, 1);
@@ -373,7 +365,6 @@ static void test_who_comes_back_is_absolved (void **state)
 
 static void test_takeover_of_a_live_session (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -387,7 +378,6 @@ static void test_takeover_of_a_live_session (void **state)
 
 static void test_silent_worker (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -407,7 +397,6 @@ static void test_silent_worker (void **state)
 
 static void test_hung_worker (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -442,7 +431,6 @@ static void test_hung_worker (void **state)
 /* Parts of a large message on a slow link are no silence, as long as they come.  */
 static void test_slow_link (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t w = worker (t, 2, 1), p = producer (t, 1), alive[] = { p, 0 };
     t->quiet_ms = 29999;
@@ -458,7 +446,6 @@ static void test_slow_link (void **state)
    first.  */
 static void test_third_lease (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -493,7 +480,6 @@ static void test_third_lease (void **state)
    again.  */
 static void test_expired_is_not_blamed_again (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -525,7 +511,6 @@ static void test_expired_is_not_blamed_again (void **state)
    counted as its code is: a batch that cannot be scored, or a machine that cannot.  */
 static void test_bad_answers_are_blamed_once (void **state)
 {
-    (void) state;
     for (int how = 0; how < 6; how++) {
         const bool expired = how % 2, is_lost = how / 2 == 1, is_result = how / 2 == 2;
         harness_t *t = harness_new (64 * MIB);
@@ -559,7 +544,6 @@ static void test_bad_answers_are_blamed_once (void **state)
 /* A batch that failed waits for a worker whose last answer was a result, whatever came before.  */
 static void test_failed_goes_to_who_does_well (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w[2] = { worker (t, 2, 0), worker (t, 3, 0) };
     wm_key_t input = claim (t, p);
@@ -589,7 +573,6 @@ static void test_failed_goes_to_who_does_well (void **state)
 /* How long a worker had a batch: of two with a pause between them.  */
 static void test_busy_time (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 1), alive[] = { p, w, 0 };
     wm_key_t input = claim (t, p);
@@ -612,7 +595,6 @@ static void test_busy_time (void **state)
 /* A result of other patches shows of no TASK that it was received.  */
 static void test_other_patches_show_nothing (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 1);
     submit (t, p, claim (t, p), 0, 1);
@@ -628,7 +610,6 @@ static void test_other_patches_show_nothing (void **state)
 /* A batch that failed is sent to another worker, though it is the turn of the one it failed on.  */
 static void test_not_where_it_failed (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -646,7 +627,6 @@ static void test_not_where_it_failed (void **state)
 /* The worker that was picked for a batch to be sent alone hangs before it is empty.  */
 static void test_alone_is_not_stuck (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -676,7 +656,6 @@ static void test_alone_is_not_stuck (void **state)
    goes to it alone, before those that wait.  */
 static void test_alone_gets_its_turn (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -712,7 +691,6 @@ static void test_alone_gets_its_turn (void **state)
    by another way.  */
 static void test_alone_is_let_go (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -741,7 +719,6 @@ static void test_alone_is_let_go (void **state)
 
 static void test_gap_moves_deadlines (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -763,7 +740,6 @@ static void test_gap_moves_deadlines (void **state)
 
 static void test_given_back (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -788,7 +764,6 @@ static void test_given_back (void **state)
 /* What a worker gives back goes before all that is ready.  */
 static void test_given_back_goes_first (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w1 = worker (t, 2, 1);
     submit (t, p, claim (t, p), 0, 4);
@@ -804,7 +779,6 @@ static void test_given_back_goes_first (void **state)
    received.  */
 static void test_batches_of_a_worker (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 4 * WM_CREDIT_MAX);
     wm_key_t input = claim (t, p);
@@ -855,7 +829,6 @@ static int failures_until_held (int workers)
 
 static void test_held_after_failures (void **state)
 {
-    (void) state;
     assert_int_equal (failures_until_held (2), WM_FAILURES_MAX);
     assert_int_equal (failures_until_held (1), WM_ATTEMPTS_MAX);
 }
@@ -889,7 +862,6 @@ static void restore (harness_t *t, uint64_t epoch)
 
 static void test_restart (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     restore (t, 2);
     assert_int_equal (look (t).hits_done, 10);
@@ -940,7 +912,6 @@ static void test_restart (void **state)
    same.  */
 static void test_orphans_of_two_inputs (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     restore (t, 2);
     wm_hello_held_t held[2] = { { { 1, 5, 0, 0 }, { 0 }, 10, 0 },
@@ -969,7 +940,6 @@ static void test_orphans_of_two_inputs (void **state)
 
 static void test_digest_conflict (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     restore (t, 2);
     uint32_t p = producer (t, 1);
@@ -999,7 +969,6 @@ static void test_digest_conflict (void **state)
 /* An event whose result is lost is done once it is scored again.  */
 static void test_damaged_result_of_a_done_event (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t w = worker (t, 2, 2);
     for (uint8_t i = 0; i < 2; i++) {
@@ -1020,7 +989,6 @@ static void test_damaged_result_of_a_done_event (void **state)
 
 static void test_damaged_result (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     restore (t, 2);
     uint32_t p = producer (t, 1);
@@ -1036,7 +1004,6 @@ static void test_damaged_result (void **state)
 /* What cannot be read back is not known any more, or not a result.  */
 static void test_damage_of_what_is_no_result (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), w = worker (t, 2, 1);
     submit (t, p, claim (t, p), 0, 1);
@@ -1052,7 +1019,6 @@ static void test_damage_of_what_is_no_result (void **state)
 /* A payload longer than its message may have is refused before anything reads it, of each kind.  */
 static void test_payloads_are_bounded (void **state)
 {
-    (void) state;
     uint32_t n = 0;
     for (int role = WM_ROLE_WORKER; role <= WM_ROLE_OPERATOR; role++)
         for (int type = 0; type < 256; type++) {
@@ -1076,7 +1042,6 @@ static void test_payloads_are_bounded (void **state)
 /* The caller's clock steps back: the core's stands still until it has caught up.  */
 static void test_time_never_goes_back (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const int64_t before = t->core->now_ms;
     wm_core_tick (t->core, t->now_ms - 5000);
@@ -1148,7 +1113,6 @@ static void test_lost_workers_are_marked (void **state)
 /* A lease lasts ten times as long as 95 of 100 results took, and no less than the campaign's.  */
 static void test_lease_follows_durations (void **state)
 {
-    (void) state;
     for (int n_slow = 1; n_slow <= 2; n_slow++) {
         harness_t *t = harness_new (64 * MIB);
         const uint32_t p = producer (t, 1), w = worker (t, 2, 20), alive[] = { p, w, 0 };

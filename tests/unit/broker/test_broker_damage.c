@@ -649,7 +649,6 @@ static const char *trial (const world_t *world, uint64_t seed)
 
 static void every_damage (void **state)
 {
-    (void) state;
     const char *seed_text = getenv ("WM_SEED"), *one = getenv ("WM_TRIAL");
     const uint64_t seed = seed_text ? strtoull (seed_text, NULL, 10) : 1;
     const uint64_t n = proof_size (700, 7000, 1000000);

@@ -76,7 +76,6 @@ static void look (void)
 /* Whatever was committed when it is killed, every result in the journal counts once.  */
 static void kills (void **state)
 {
-    (void) state;
     uint64_t n_hit = 0, n_batch = 0;
     start ();
     campaign ();
@@ -105,7 +104,6 @@ static void kills (void **state)
 
 static void nothing_happens (void **state)
 {
-    (void) state;
     const wm_tally_t served = { .count = { [WM_COUNT_UP_MS] = 500, [WM_COUNT_CPU_MS] = 1 } };
     start ();
     campaign ();
@@ -124,7 +122,6 @@ static void nothing_happens (void **state)
 /* The clock goes back into minutes that are committed, and that are not.  */
 static void clock_set_back (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     minute (BEGIN_S, 1);
@@ -153,7 +150,6 @@ static void clock_set_back (void **state)
 /* A row each minute: it becomes an hour after a week; a year is below 20 MB.  */
 static void a_year (void **state)
 {
-    (void) state;
     const unsigned long n = proof_size (12, 365, 365) * 1440;
     start ();
     campaign ();
@@ -182,7 +178,6 @@ static void a_year (void **state)
 /* Seconds for two hours; before them minutes, with all that the seconds had.  */
 static void seconds (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     for (unsigned i = 0; i < 3 * 3600; i++) {
@@ -208,7 +203,6 @@ static void seconds (void **state)
 
 static void many_workers (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     for (uint64_t i = 0; i < 20100; i++) {
@@ -230,7 +224,6 @@ static void many_workers (void **state)
    hits of the damaged one have no time.  */
 static void damage (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     input (1, "/in");
@@ -273,7 +266,6 @@ static void damage (void **state)
 /* A disk that stays full: rows wait, and then make up one; nothing is lost.  */
 static void full_disk (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     for (int i = 0; i < 4000; i++)
@@ -295,7 +287,6 @@ static void full_disk (void **state)
 /* Pages of both, as a broker sends them.  */
 static void pages (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     for (int i = 0; i < 600; i++) {
@@ -371,7 +362,6 @@ static void see_changed (const char *name, const char *change)
 /* Whatever column of a row is changed, the ledger is not believed.  */
 static void every_column (void **state)
 {
-    (void) state;
     const wm_worker_span_t span = span_of (1);
     start ();
     campaign ();

@@ -8,7 +8,6 @@ static const int never_ms = 1000000000;
 /* Who connects and says nothing keeps no descriptor, nor does one who was refused.  */
 static void test_silent_peers (void **state)
 {
-    (void) state;
     enum { N = 30 };
     broker_t *b = broker_new ();
     wm_client_t *worker = peer (b, WM_ROLE_WORKER, "honest");
@@ -93,7 +92,6 @@ static fate_t hostile (const broker_t *b, const char *listener, const void *firs
 
 static void test_hostile_peers (void **state)
 {
-    (void) state;
     broker_t *b = broker_new ();
     wm_client_t *worker = peer (b, WM_ROLE_WORKER, "honest");
     static const uint8_t deep[] = { 0x9f, 0x9f, 0x9f, 0xdd, 0xff, 0xff, 0xff, 0xff };
@@ -135,7 +133,6 @@ static void test_hostile_peers (void **state)
    answers wait in memory.  */
 static void test_unread_answers (void **state)
 {
-    (void) state;
     broker_t *b = broker_new ();
     wm_client_t *greedy = peer (b, WM_ROLE_OPERATOR, "greedy");
     wm_msg_t msg;
@@ -200,7 +197,6 @@ static void raw_send (void *socket, uint64_t number, const wm_msg_t *msg, const 
    they take much memory: it has each in memory until the connection took it.  */
 static void test_unread_results (void **state)
 {
-    (void) state;
     broker_t *b = broker_new ();
     const wm_manifest_batch_t line = { { 1 }, LARGE_HITS, 100 };
     wm_msg_t msg;

@@ -6,7 +6,6 @@
 
 static void test_members (void **state)
 {
-    (void) state;
     wm_input_set_t set = { 0 };
     assert_false (wm_input_set_has (&set, 7));
     assert_int_equal (wm_input_set_next (&set, 0), 0);

@@ -42,7 +42,6 @@ static json_t *status_of (const wm_summary_t *summary)
 
 static void test_all_are_named (void **state)
 {
-    (void) state;
     static wm_summary_t summary;
     harness_t *t = harness_new (64 * MIB);
     char label[64];
@@ -76,7 +75,6 @@ static void test_all_are_named (void **state)
 /* Whoever the broker sends away is among those listed, however many others there are.  */
 static void test_who_is_sent_away_is_listed (void **state)
 {
-    (void) state;
     static wm_summary_t summary;
     harness_t *t = harness_new (64 * MIB);
     char label[64];
@@ -107,7 +105,6 @@ static void test_who_is_sent_away_is_listed (void **state)
 /* As many jobs as there can be, with the longest ids: the status stays as short as promised.  */
 static void test_most_jobs (void **state)
 {
-    (void) state;
     static wm_summary_t summary;
     summary.state = "running";
     summary.n_worker = summary.n_job = WM_PEERS_MAX;

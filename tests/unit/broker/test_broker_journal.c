@@ -6,7 +6,6 @@
 
 static void round_trip (void **state)
 {
-    (void) state;
     wm_journal_t *journal = open_journal ();
     assert_int_equal (wm_journal_epoch (journal), 0);
     replay (journal, 0, 0);
@@ -43,7 +42,6 @@ static void round_trip (void **state)
 
 static void two_epochs (void **state)
 {
-    (void) state;
     wm_journal_t *journal = start_journal (1);
     must_add (journal, WM_RECORD_INPUT, 1, 1, NULL);
     must_add (journal, WM_RECORD_RESULT, 1, 2, NULL);
@@ -85,7 +83,6 @@ static void two_epochs (void **state)
 /* The last number of an epoch is given, and none after it, which would be of the next epoch.  */
 static void numbers_of_an_epoch (void **state)
 {
-    (void) state;
     wm_place_t place;
     wm_error_t error;
     wm_record_t record;
@@ -102,7 +99,6 @@ static void numbers_of_an_epoch (void **state)
 
 static void torn_tail (void **state)
 {
-    (void) state;
     wm_place_t place[6];
     wm_journal_t *journal = start_journal (1);
     for (uint32_t i = 1; i <= 5; i++) {
@@ -137,7 +133,6 @@ static void torn_tail (void **state)
 
 static void flipped_bit (void **state)
 {
-    (void) state;
     wm_place_t place[6];
     wm_journal_t *journal = start_journal (1);
     for (uint32_t i = 1; i <= 5; i++) {
@@ -173,7 +168,6 @@ static void flipped_bit (void **state)
 
 static void last_of_an_epoch (void **state)
 {
-    (void) state;
     wm_place_t place;
     wm_journal_t *journal = start_journal (1);
     must_add (journal, WM_RECORD_RESULT, 1, 1, &place);
@@ -194,7 +188,6 @@ static void last_of_an_epoch (void **state)
    is damage all the same, and so is what the last epoch had whole.  */
 static void hole_below_the_ledger (void **state)
 {
-    (void) state;
     wm_storage_ops_t ops_of[2] = { ops, ops };
     ops_of[1].segment_bytes_max = 4096; /* a segment for each RESULT */
     for (int i = 0; i < 6; i++) {
@@ -239,7 +232,6 @@ static void hole_below_the_ledger (void **state)
 /* A record that stays, lost among RESULTs that were deleted, is still missed.  */
 static void loss_among_deleted (void **state)
 {
-    (void) state;
     wm_journal_t *journal = start_journal (1);
     wm_place_t place;
     for (uint32_t tag = 1; tag <= 60; tag++)
@@ -261,7 +253,6 @@ static void loss_among_deleted (void **state)
    once.  */
 static void large_results (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_record_t record;
     wm_place_t place;
@@ -300,7 +291,6 @@ void *__wrap_realloc (void *block, size_t bytes)
 
 static void no_memory (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_journal_found_t found;
     wm_journal_t *journal = start_journal (1);
@@ -328,7 +318,6 @@ static void next_segment (wm_journal_t *journal)
 /* The ledger ends one before the last record of a segment: that one is shown.  */
 static void last_of_a_segment (void **state)
 {
-    (void) state;
     wm_journal_t *journal = start_journal (1);
     must_add (journal, WM_RECORD_RESULT, 1, 1, NULL);
     must_add (journal, WM_RECORD_RESULT, 1, 2, NULL);
@@ -345,7 +334,6 @@ static void last_of_a_segment (void **state)
 /* A segment that was deleted excuses its own records, and not the first one after them.  */
 static void loss_behind_deleted (void **state)
 {
-    (void) state;
     wm_place_t place;
     wm_journal_t *journal = start_journal (1);
     must_add (journal, WM_RECORD_RESULT, 1, 1, NULL);
@@ -366,7 +354,6 @@ static void loss_behind_deleted (void **state)
 /* The same at the end of an epoch, where only EPOCH of the next one tells how many there were.  */
 static void loss_at_the_end_among_deleted (void **state)
 {
-    (void) state;
     wm_place_t result, place[2];
     wm_journal_t *journal = start_journal (1);
     must_add (journal, WM_RECORD_INPUT, 1, 1, NULL);
@@ -392,7 +379,6 @@ static void loss_at_the_end_among_deleted (void **state)
 
 static void nothing_is_believed (void **state)
 {
-    (void) state;
     /* Foreign names, an empty segment, a cut one, a copy of one under another number.  */
     wm_place_t place[3];
     wm_journal_t *journal = start_journal (1);
@@ -425,7 +411,6 @@ static wm_fault_t stop (void *argument, const wm_record_t *record, const wm_plac
 /* Inputs are counted up to 2^24, so that the map of inputs of a segment has at most 2 MiB.  */
 static void too_many_inputs (void **state)
 {
-    (void) state;
     wm_journal_t *journal = start_journal (1);
     must_add (journal, WM_RECORD_RESULT, 1u << 24, 1, NULL);
     assert_int_equal (add (journal, WM_RECORD_RESULT, (1u << 24) + 1, 2, 3000, NULL), WM_EHOST);
@@ -435,7 +420,6 @@ static void too_many_inputs (void **state)
 
 static void callback_stops (void **state)
 {
-    (void) state;
     wm_journal_t *journal = start_journal (1);
     must_add (journal, WM_RECORD_INPUT, 1, 1, NULL);
     wm_journal_destroy (&journal);

@@ -12,7 +12,6 @@
 
 static void disk_full (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_journal_t *journal = open_journal ();
     fail.allocate = ENOSPC;
@@ -69,7 +68,6 @@ static int64_t n_bytes (void)
 /* What a campaign of a few hits leaves on the disk.  */
 static void small (void **state)
 {
-    (void) state;
     wm_journal_t *journal = start_journal (1);
     must_add (journal, WM_RECORD_INPUT, 1, 1, NULL);
     must_add (journal, WM_RECORD_RESULT, 1, 2, NULL);
@@ -81,7 +79,6 @@ static void small (void **state)
 
 static void failed_write (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_journal_t *journal = start_journal (1);
     must_add (journal, WM_RECORD_RESULT, 1, 1, NULL);
@@ -121,7 +118,6 @@ static void failed_write (void **state)
 
 static void failed_sync_ends_it (void **state)
 {
-    (void) state;
     fflush (NULL);
     const pid_t child = fork ();
     if (child == 0) {
@@ -141,7 +137,6 @@ static void failed_sync_ends_it (void **state)
 
 static void sweep (void **state)
 {
-    (void) state;
     wm_journal_t *journal = start_journal (1);
     wm_place_t place, first;
     must_add (journal, WM_RECORD_RESULT, 1, 1, &first);
@@ -202,7 +197,6 @@ static void sweep (void **state)
 /* What ends an input frees its segments, and only what ends all of it.  */
 static void let_go (void **state)
 {
-    (void) state;
     const wm_record_type_t ends[] = { WM_RECORD_FILE_WRITTEN, WM_RECORD_KICK, WM_RECORD_HELD };
     for (uint32_t i = 0; i < 3; i++) {
         wm_place_t place;
@@ -294,7 +288,6 @@ static double now (void)
 
 static void speed (void **state)
 {
-    (void) state;
     wm_journal_t *journal = start_journal (1);
     const double begin = now ();
     uint32_t n = 0;

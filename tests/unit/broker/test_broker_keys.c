@@ -185,7 +185,6 @@ static bool counts (const atomic_uint *count, unsigned wanted)
 
 static void each_listener_admits_its_roles (void **state)
 {
-    (void) state;
     static const unsigned wanted[][3] = {
         { 200, 400, 400 }, { 400, 200, 400 }, { 400, 400, 200 }, { 400, 400, 200 }
     };
@@ -200,7 +199,6 @@ static void each_listener_admits_its_roles (void **state)
 
 static void strangers_stay_outside (void **state)
 {
-    (void) state;
     fixture_t *fixture = door_new ();
     wm_join_t unknown = join_of (fixture, WM_ROLE_WORKER);
     unknown.secret[7] ^= 1;
@@ -237,7 +235,6 @@ static void wait_for_status (const fixture_t *fixture, const wm_join_t *join, un
 
 static void keys_end (void **state)
 {
-    (void) state;
     fixture_t *fixture = door_new ();
     const wm_join_t join = join_of (fixture, WM_ROLE_WORKER);
     assert_int_equal (tried (fixture, WM_ROLE_WORKER, &join), 200);
@@ -256,7 +253,6 @@ static void keys_end (void **state)
    if it never reads what it is sent.  */
 static void a_live_session_ends (void **state)
 {
-    (void) state;
     for (int expires = 0; expires < 2; expires++) {
         fixture_t *fixture = door_new ();
         const wm_join_t join = join_of (fixture, WM_ROLE_WORKER);
@@ -344,7 +340,6 @@ static void *listen_in (void *argument)
 /* Whoever recorded all bytes of a good worker's session gets nothing by sending them again.  */
 static void a_replay_is_refused (void **state)
 {
-    (void) state;
     fixture_t *fixture = door_new ();
     wm_join_t join = join_of (fixture, WM_ROLE_WORKER);
     static tap_t tap;
@@ -470,7 +465,6 @@ static bool is_let_in (bool has_curve)
 
 static void who_lets_anybody_in_is_noticed (void **state)
 {
-    (void) state;
     admit = 1;
     assert_true (is_let_in (true));  /* a handler that admits everybody */
     assert_true (is_let_in (false)); /* no encryption at all */
@@ -481,7 +475,6 @@ static void who_lets_anybody_in_is_noticed (void **state)
 
 static void keys_that_cannot_be_had (void **state)
 {
-    (void) state;
     wm_error_t error;
     assert_null (wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, "/proc/no/such/folder",
                                   WM_FRAME_BYTES_MAX, &error));
@@ -520,7 +513,6 @@ int zmq_poll (zmq_pollitem_t *items, int n, long timeout_ms)
    would wake it thousands of times.  */
 static void the_first_knock_does_not_spin (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/wm-fixture-XXXXXX", command[100];
     wm_error_t error;
     assert_non_null (mkdtemp (folder));
@@ -552,7 +544,6 @@ time_t time (time_t *out)
 /* A key that is revoked while the table cannot be read is refused as soon as it can be.  */
 static void a_table_is_read_until_it_can_be (void **state)
 {
-    (void) state;
     fixture_t fixture = { .folder = "/tmp/wm-fixture-XXXXXX" };
     wm_error_t error;
     bool reads_only;
@@ -585,7 +576,6 @@ static void a_table_is_read_until_it_can_be (void **state)
 /* A key that is good again because the clock was set back expires a second time.  */
 static void a_clock_is_set_back (void **state)
 {
-    (void) state;
     fixture_t fixture = { .folder = "/tmp/wm-fixture-XXXXXX" };
     wm_error_t error;
     char command[100];
@@ -612,7 +602,6 @@ static void a_clock_is_set_back (void **state)
 /* A socket that gets no keys is reported by what is wrong with them.  */
 static void a_lost_server_key_is_named (void **state)
 {
-    (void) state;
     char folder[] = "/tmp/wm-fixture-XXXXXX", path[100], command[100];
     wm_error_t error;
     void *context = zmq_ctx_new (), *socket = zmq_socket (context, ZMQ_ROUTER);
@@ -644,7 +633,6 @@ static wm_listener_event_t next_event (const fixture_t *fixture, wm_peer_t **pee
 /* Who takes the routing id of a peer that left, before its end is reported, is not that peer.  */
 static void a_routing_id_is_not_a_key (void **state)
 {
-    (void) state;
     fixture_t fixture = { .folder = "/tmp/wm-fixture-XXXXXX" };
     wm_error_t error;
     wm_keys_t table = { 0 };

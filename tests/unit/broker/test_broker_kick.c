@@ -83,7 +83,6 @@ static void write_out (harness_t *t, uint32_t p, wm_key_t input, uint64_t n_even
 
 static void test_held (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = operator_ (t), w = worker (t, 2, 9);
     wm_key_t input = claim (t, p);
@@ -121,7 +120,6 @@ static void test_held (void **state)
 /* Everything that a live claim and its worker may still say of the old generation.  */
 static void test_claimed_and_running (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = operator_ (t), w = worker (t, 2, 9);
     wm_key_t old = claim (t, p);
@@ -211,7 +209,6 @@ static void test_claimed_and_running (void **state)
 /* A result that comes after its input was written or held is acknowledged, and changes nothing.  */
 static void test_result_of_a_closed_input (void **state)
 {
-    (void) state;
     for (int held = 0; held < 2; held++) {
         harness_t *t = harness_new (64 * MIB);
         uint32_t p = producer (t, 1), w = worker (t, 2, 9);
@@ -248,7 +245,6 @@ static void test_result_of_a_closed_input (void **state)
 
 static void test_written (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = operator_ (t), w = worker (t, 2, 99);
     wm_key_t input = claim (t, p);
@@ -311,7 +307,6 @@ static void test_written (void **state)
 /* A kick behind records that are on their way takes its turn after them.  */
 static void test_behind_other_records (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = operator_ (t), w = worker (t, 2, 99);
     wm_msg_t msg;
@@ -369,7 +364,6 @@ static void test_behind_other_records (void **state)
 /* Held batches are retried too, in an open input as in a written one.  */
 static void test_held_batches (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 99);
     wm_key_t input = claim (t, p);
@@ -403,7 +397,6 @@ static void test_held_batches (void **state)
 
 static void test_refused (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     claim (t, p);
@@ -435,7 +428,6 @@ static void restart (harness_t *t, wm_ledger_input_t input)
 
 static void test_restart (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     restart (t, (wm_ledger_input_t){ .state = WM_LEDGER_HELD, .size = 1000 });
     uint32_t p = producer (t, 1), o = operator_ (t);
@@ -483,7 +475,6 @@ static void test_restart (void **state)
    one, and the first INPUT with a size pins it.  */
 static void test_elsewhere (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (1 << 20);
     uint32_t p = producer (t, 1), other = producer (t, 2);
     assert_int_equal (claim_as (t, p, WM_SIZE_UNKNOWN, 0)->msg.code, WM_INPUT_OPEN);

@@ -85,7 +85,6 @@ static void quiet_then_one_too_many (const world_t *self, const wm_msg_t *need)
 /* A slow client is asked again, and answers both NEEDs: its event is answered after the first.  */
 static void test_answered_meanwhile (void **state)
 {
-    (void) state;
     for (int for_clients = 0; for_clients < 2; for_clients++) {
         world_t self = world_new (for_clients, 64 * MIB, 1);
         announce (&self, 0, 1, RAW, 1);
@@ -104,7 +103,6 @@ static void test_answered_meanwhile (void **state)
 /* A payload of no bytes is an answer to nothing.  */
 static void test_no_bytes (void **state)
 {
-    (void) state;
     world_t self = world_new (0, 64 * MIB, 1);
     announce (&self, 0, 1, RAW, 1);
     const wm_msg_t need = need_of (&self);
@@ -118,7 +116,6 @@ static void test_no_bytes (void **state)
    it.  */
 static void test_asked_again_and_contradicted (void **state)
 {
-    (void) state;
     world_t self = world_new (1, 64 * MIB, 1);
     announce (&self, 0, 1, RAW, 1);
     need_of (&self);
@@ -133,7 +130,6 @@ static void test_asked_again_and_contradicted (void **state)
    once more, for a copy at the tail; and the slow worker answers first.  */
 static void test_full_budget_and_a_copy (void **state)
 {
-    (void) state;
     enum { N = 8 };
     for (int for_clients = 0; for_clients < 2; for_clients++) {
         world_t self = world_new (for_clients, 16 * MIB, 1);
@@ -180,7 +176,6 @@ static void test_full_budget_and_a_copy (void **state)
    ends the session nor is taken for the other event's.  */
 static void test_a_number_used_again (void **state)
 {
-    (void) state;
     for (int way = 0; way < 8; way++) {
         const bool is_same = way & 1, comes_last = way & 2, is_smaller = way & 4;
         world_t self = world_new (1, 64 * MIB, 4);
@@ -239,7 +234,6 @@ static void claim_ends (const world_t *self, int how)
 
 static void test_the_claim_is_over (void **state)
 {
-    (void) state;
     for (int how = KICKED; how < LOST_CLAIM_ENDS; how++)
         for (int early = 0; early < 2; early++) {
             world_t self = world_new (0, 64 * MIB, 0);
@@ -271,7 +265,6 @@ static void test_the_claim_is_over (void **state)
 /* What a producer was asked for a second time comes when its output is written already.  */
 static void test_written_meanwhile (void **state)
 {
-    (void) state;
     world_t self = world_new (0, 64 * MIB, 1);
     wm_msg_t msg;
     announce (&self, 0, 1, RAW, 1);
@@ -301,7 +294,6 @@ static void test_written_meanwhile (void **state)
    and the next client has nothing of it.  */
 static void test_a_client_contradicts_itself (void **state)
 {
-    (void) state;
     world_t self = world_new (1, 64 * MIB, 1);
     const size_t appended = self.t->n_appended;
     announce (&self, 0, 1, RAW, 1);
@@ -323,7 +315,6 @@ static void test_a_client_contradicts_itself (void **state)
    while a full disk keeps the record of the hold waiting.  */
 static void test_open_events_of_a_held_input (void **state)
 {
-    (void) state;
     world_t self = world_new (0, 64 * MIB, 1);
     const wm_key_t first = self.input;
     const wm_key_t other =
@@ -352,7 +343,6 @@ static void test_open_events_of_a_held_input (void **state)
    client has its input and number now, and gets nothing of it.  */
 static void test_keys_of_the_broker_before (void **state)
 {
-    (void) state;
     world_t self = world_new (1, 64 * MIB, 1);
     announce (&self, 0, 1, RAW, 1);
     wm_msg_t need = need_of (&self);
@@ -384,7 +374,6 @@ static void test_keys_of_the_broker_before (void **state)
    takes anything of the budget.  */
 static void test_more_than_needs (void **state)
 {
-    (void) state;
     for (int for_clients = 0; for_clients < 2; for_clients++) {
         world_t self = world_new (for_clients, 64 * MIB, 0);
         announce (&self, 0, 2, RAW, 1);

@@ -6,7 +6,6 @@
 
 static void everything (void **state)
 {
-    (void) state;
     start ();
     fill ();
     commit ();
@@ -58,7 +57,6 @@ static void everything (void **state)
    would stay until the input is kicked.  */
 static void closed_inputs (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     input (1, "/data/a.h5");
@@ -77,7 +75,6 @@ static void closed_inputs (void **state)
    journal, or was never durable.  */
 static void catch_up_begins_again (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     input (1, "/data/a.h5");
@@ -97,7 +94,6 @@ static void catch_up_begins_again (void **state)
    the journal. Long ones first, so that the next lie where others lay.  */
 static void texts_without_a_nul (void **state)
 {
-    (void) state;
     static char many[WM_PATH_BYTES_MAX + 1];
     static const uint32_t length[] = { WM_PATH_BYTES_MAX, 300, 7 };
     memset (many, 'x', sizeof many - 1);
@@ -151,7 +147,6 @@ static void kick_whole (uint32_t id, uint32_t generation, int64_t size)
    for nothing, in a ledger that lived through it as in one made again from the journal.  */
 static void kicked (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     for (uint32_t id = 1; id <= 4; id++)
@@ -221,7 +216,6 @@ static void see_counter (void *argument, const char *name, uint64_t value)
 /* Counters outlive a ledger that is closed, and not one that is lost.  */
 static void counters (void **state)
 {
-    (void) state;
     const wm_ledger_load_t to = { .counter = see_counter };
     const char *const expected[] = { "fail 3 lost 0 ", "fail 4 lost 0 ", "" };
     for (uint32_t i = 0; i < 3; i++) {
@@ -246,7 +240,6 @@ static void counters (void **state)
    when the next one starts, once.  */
 static void rows_by_engine (void **state)
 {
-    (void) state;
     const wm_ledger_load_t to = { .counter = see_counter };
     char expected[48];
     start ();
@@ -270,7 +263,6 @@ static void rows_by_engine (void **state)
    forgot is forgotten, whichever record tells of it first.  */
 static void kick_lost (void **state)
 {
-    (void) state;
     const wm_record_type_t tell[] = { WM_RECORD_RESULT, WM_RECORD_INPUT_END, WM_RECORD_HELD,
                                       WM_RECORD_FILE_WRITTEN };
     const char *const after[] = { "state 1 /a out'put.scores.h5 -1 0 events -1 ",
@@ -302,7 +294,6 @@ static void kick_lost (void **state)
 /* The file cannot grow: the commit says so, nothing is lost, the next one takes it all.  */
 static void disk_full (void **state)
 {
-    (void) state;
     fflush (NULL);
     const pid_t child = fork ();
     if (child == 0) {
@@ -351,7 +342,6 @@ static void count_batch (void *argument, const wm_ledger_batch_t *batch)
 
 static void many_batches (void **state)
 {
-    (void) state;
     const uint32_t n_batch = (uint32_t) proof_size (100000, 1000000, 1000000);
     start ();
     campaign ();
@@ -403,7 +393,6 @@ static uint64_t committed (void)
 /* A copy is the ledger as it was committed last, whatever is committed while it is made.  */
 static void a_copy (void **state)
 {
-    (void) state;
     bool is_done = false;
     unsigned n = 0;
     start ();
@@ -442,7 +431,6 @@ static void a_copy (void **state)
 /* A copy that cannot be written changes nothing, and the next one is whole.  */
 static void a_copy_without_room (void **state)
 {
-    (void) state;
     bool is_done;
     start ();
     fill ();

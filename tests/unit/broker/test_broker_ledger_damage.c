@@ -5,7 +5,6 @@
 /* A row that goes bad under a ledger that is open is not written back as if it were good.  */
 static void damaged_in_use (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     input (1, "/a");
@@ -27,7 +26,6 @@ static void damaged_in_use (void **state)
 
 static void lost_ledger (void **state)
 {
-    (void) state;
     start ();
     fill ();
     commit ();
@@ -70,7 +68,6 @@ static void lost_ledger (void **state)
 
 static void damaged_ledger (void **state)
 {
-    (void) state;
     start ();
     fill ();
     wm_ledger_counter (ledger, "fail", 7);
@@ -143,7 +140,6 @@ static off_t flip (const char *name, unsigned random)
    the same, from the ledger or from the journal.  */
 static void flipped_bits (void **state)
 {
-    (void) state;
     start ();
     fill ();
     commit ();
@@ -175,7 +171,6 @@ static void flipped_bits (void **state)
 
 static void newer_version (void **state)
 {
-    (void) state;
     start ();
     stop ();
     sql ("PRAGMA user_version = 6; PRAGMA application_id = 1464683526"); /* "WML", 6 */
@@ -188,7 +183,6 @@ static void newer_version (void **state)
 
 static void second_process (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     commit ();
@@ -206,7 +200,6 @@ static void second_process (void **state)
 /* Results deleted with their segment: totals and everything else are still rebuilt.  */
 static void without_results (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     input (1, "/data/a.h5");
@@ -232,7 +225,6 @@ static void without_results (void **state)
 /* A segment deleted by somebody else: its batches are not shown as returned.  */
 static void gone_results (void **state)
 {
-    (void) state;
     start ();
     campaign ();
     input (1, "/data/a.h5");

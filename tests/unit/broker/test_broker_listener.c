@@ -74,7 +74,6 @@ static int base_of (const wm_listener_t *self)
 
 static void test_families (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     wm_listener_t *self = at ("tcp://*:0", 0, 0, &error);
     assert_non_null (self);
@@ -107,7 +106,6 @@ static void test_families (void **state)
 
 static void test_range (void **state)
 {
-    (void) state;
     wm_error_t error = { 0 };
     const int first = ports () + 6;
     const int taken = occupy (first + 1);
@@ -137,7 +135,6 @@ static void test_range (void **state)
 
 static void test_refused (void **state)
 {
-    (void) state;
     static const char *const bad[] = { "ipc:///tmp/wm-never,tcp://0.0.0.0:0", /* needs keys */
                                        "tcp://no.such.host.invalid:1", "file:///a",
                                        "tcp://127.0.0.1:5500-5501" };
@@ -160,7 +157,6 @@ static void test_refused (void **state)
 
 static void test_advertised (void **state)
 {
-    (void) state;
     wm_endpoint_t where;
     char host[128] = "", own[200];
     gethostname (host, sizeof host - 1);
@@ -248,7 +244,6 @@ static wm_listener_t *of_small_frames (int *fd, wm_peer_t **peer)
 /* It is disconnected before it has sent a quarter of a GiB; without the bound it is never.  */
 static void test_endless (void **state)
 {
-    (void) state;
     wm_error_t error;
     wm_peer_t *peer;
     int fd;
@@ -268,7 +263,6 @@ static void test_endless (void **state)
 /* Whole messages that wait while the broker does something else are none.  */
 static void test_whole (void **state)
 {
-    (void) state;
     enum { N = 100 };
     wm_error_t error;
     wm_peer_t *peer;

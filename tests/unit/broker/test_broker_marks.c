@@ -55,7 +55,6 @@ static void again (void)
 
 static void kinds_have_names (void **state)
 {
-    (void) state;
     for (wm_mark_kind_t kind = 0; kind < WM_N_MARK; kind++) {
         assert_int_equal (wm_mark_of (wm_mark_what[kind].name), kind);
         for (wm_mark_kind_t other = 0; other < kind; other++)
@@ -66,7 +65,6 @@ static void kinds_have_names (void **state)
 
 static void of_records (void **state)
 {
-    (void) state;
     begin ();
     pause_it ("too early"); /* no second is known yet */
     sample (0);
@@ -93,7 +91,6 @@ static void of_records (void **state)
 /* Whatever was committed when it is killed, each pause has one mark.  */
 static void kills (void **state)
 {
-    (void) state;
     char why[32];
     unsigned n = 0;
     begin ();
@@ -126,7 +123,6 @@ static void kills (void **state)
 /* A broker that had no worker knows the time of its begin.  */
 static void without_rows (void **state)
 {
-    (void) state;
     begin ();
     mark (7, WM_MARK_BROKER, "");
     commit ();
@@ -138,7 +134,6 @@ static void without_rows (void **state)
 /* A catch-up that fails makes its marks again.  */
 static void a_second_attempt (void **state)
 {
-    (void) state;
     begin ();
     sample (0);
     held (0);
@@ -169,7 +164,6 @@ static void a_second_attempt (void **state)
 
 static void bursts (void **state)
 {
-    (void) state;
     begin ();
     mark (0, WM_MARK_LOST, "a");
     mark (60, WM_MARK_LOST, "b");
@@ -185,7 +179,6 @@ static void bursts (void **state)
 /* Lost workers of days push no pause out; the newest of them stay.  */
 static void bounded (void **state)
 {
-    (void) state;
     char why[32];
     begin ();
     mark (0, WM_MARK_PAUSED, "at the begin");
@@ -214,7 +207,6 @@ static void bounded (void **state)
 
 static void long_texts (void **state)
 {
-    (void) state;
     char why[400] = "";
     for (int i = 0; i < 100; i++)
         strcat (why, i ? "\303\244" : "a"); /* the cut comes within a character */
@@ -231,7 +223,6 @@ static void long_texts (void **state)
 /* The others stay, also those of records that the journal has.  */
 static void damaged_row (void **state)
 {
-    (void) state;
     begin ();
     sample (0);
     pause_it ("lunch");
@@ -254,7 +245,6 @@ static void damaged_row (void **state)
 /* Their times are not in the journal.  */
 static void deleted_ledger (void **state)
 {
-    (void) state;
     begin ();
     sample (0);
     pause_it ("lunch");
@@ -268,7 +258,6 @@ static void deleted_ledger (void **state)
 /* All pages together have each mark, those between rows too; none is too long.  */
 static void pages (void **state)
 {
-    (void) state;
     bool is_there[WM_MARKS_MAX + 1] = { false };
     size_t n_page = 0, n_row = 0, i, k;
     char why[160];
@@ -314,7 +303,6 @@ static void pages (void **state)
    so is what more pages have.  */
 static void pages_of_a_second (void **state)
 {
-    (void) state;
     bool is_there[WM_MARKS_MAX + 1] = { false };
     size_t n_page = 0, i, k;
     json_int_t last_s = 0;

@@ -75,7 +75,6 @@ static void announce (harness_t *t, uint32_t producer_, wm_key_t input, uint32_t
 /* RESULTs of unannounced events that claim to have as many batches as an event may have.  */
 static void test_claimed_batches_take_no_memory (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 0);
     wm_key_t input = claim (t, p);
@@ -99,7 +98,6 @@ static void test_claimed_batches_take_no_memory (void **state)
 /* The batches of an unannounced event come in any order, one of them twice.  */
 static void test_any_order (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 0);
     wm_key_t input = claim (t, p);
@@ -122,7 +120,6 @@ static void test_any_order (void **state)
 /* What the ledger restores before an event is announced is as small.  */
 static void test_restored (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     wm_ledger_input_t row = { .id = 1,
                               .path = "/data/a.h5",
@@ -157,7 +154,6 @@ static void test_restored (void **state)
 /* A session's results of unannounced events have a limit; its worker keeps what is above it.  */
 static void test_limit_of_a_session (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 0);
     claim (t, p);
@@ -176,7 +172,6 @@ static void test_limit_of_a_session (void **state)
    told to send it again when the event is announced.  */
 static void test_limit_of_all (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     wm_core_destroy (&t->core);
     t->stray_max = 4;
@@ -224,7 +219,6 @@ static void test_limit_of_all (void **state)
 /* Those of an input that is held count no longer.  */
 static void test_limit_and_held_input (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     wm_core_destroy (&t->core);
     t->stray_max = 2;
@@ -262,7 +256,6 @@ static uint64_t resident (void)
    itself.  */
 static void test_kept_by_malloc_is_returned (void **state)
 {
-    (void) state;
     enum { BLOCKS = 600, BLOCK = 100000 };
     harness_t *t = harness_new (16 * MIB);
     uint32_t p = producer (t, 1), alive[] = { p, 0 };
@@ -293,7 +286,6 @@ static void test_kept_by_malloc_is_returned (void **state)
    stay, one in each page, keep all pages.  */
 static void test_nothing_to_return (void **state)
 {
-    (void) state;
     enum { BLOCKS = 80000, BLOCK = 1000 };
     static char *block[BLOCKS];
     for (int keeps = 0; keeps < 2; keeps++) {

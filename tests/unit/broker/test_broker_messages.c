@@ -12,7 +12,6 @@ static const wm_role_t roles[] = { WM_ROLE_WORKER, WM_ROLE_PRODUCER, WM_ROLE_OPE
 
 static void all_rows (void **state)
 {
-    (void) state;
     static const char expected[] = "HELLO        worker   new  payload up to 4259840 bytes\n"
                                    "HELLO        producer new  payload up to 4259840 bytes\n"
                                    "HELLO        operator new  payload up to 4259840 bytes\n"
@@ -63,7 +62,6 @@ static void all_rows (void **state)
 
 static void payloads_are_those_of_the_schema (void **state)
 {
-    (void) state;
     for (unsigned type = 0; type < WM_MSG_TYPE_END; type++)
         for (size_t i = 0; i < 3; i++) {
             const wm_core_row_t *row = wm_core_row_of ((wm_msg_type_t) type, roles[i]);
@@ -104,7 +102,6 @@ static bool has_word (const char *text, const char *word)
    more.  */
 static void roles_are_those_of_the_grammar (void **state)
 {
-    (void) state;
     static char abnf[65536];
     FILE *file = fopen ("schema/wire.abnf", "r");
     assert_non_null (file);

@@ -206,7 +206,6 @@ static uint32_t read_to_the_end (wm_client_t *client, uint32_t round)
    library ("!_more").  */
 static void test_dealer (void **state)
 {
-    (void) state;
     static closing_broker_t broker;
     broker.rounds = (uint32_t) proof_size (400, 4000, CLOSED_MAX);
     broker.listener = socket (AF_UNIX, SOCK_STREAM, 0);
@@ -282,7 +281,6 @@ static void answer (wm_listener_t *listener, wm_peer_t *peer, const wm_msg_t *ms
 
 static void test_router (void **state)
 {
-    (void) state;
     static _Atomic uint32_t sent[CLOSED_MAX], n_done;
     static uint32_t got[CLOSED_MAX];
     const uint32_t n_each = (uint32_t) proof_size (200, 2000, CLOSED_MAX / WRITERS);

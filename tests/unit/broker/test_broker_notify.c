@@ -25,7 +25,6 @@ static const volatile sig_atomic_t one_signal = 1, two_signals = 2;
 
 static int set_up (void **state)
 {
-    (void) state;
     strcpy (dir, "/tmp/test-notify-XXXXXX");
     told = (wm_record_t){ 0 };
     return mkdtemp (dir) ? 0 : -1;
@@ -33,7 +32,6 @@ static int set_up (void **state)
 
 static int tear_down (void **state)
 {
-    (void) state;
     char command[128];
     wm_notify_destroy (&notify);
     snprintf (command, sizeof command, "rm -rf '%s'", dir);
@@ -113,7 +111,6 @@ static const wm_brief_t all = { .inputs = 2, .inputs_written = 2 };
 
 static void done_is_told_once (void **state)
 {
-    (void) state;
     start (TELL, 60000);
     turn (&open_one, 1, "done 0 0 0\nheld 0\npause 0\n", "");
     turn (&not_yet, 2, "done 0 0 0\nheld 0\npause 0\n", "");
@@ -140,7 +137,6 @@ static void done_is_told_once (void **state)
 
 static void held_is_told_with_what_is_new (void **state)
 {
-    (void) state;
     wm_brief_t brief = { .inputs = 9, .hits_held = 3 };
     start (TELL, 60000);
     turn (&brief, 0, "done 0 0 0\nheld 3\npause 0\n", "held 3\n");
@@ -156,7 +152,6 @@ static void held_is_told_with_what_is_new (void **state)
 
 static void a_pause_is_told_until_it_ends (void **state)
 {
-    (void) state;
     const wm_brief_t paused = { .inputs = 9, STOPPED ("by x: lunch") }, goes_on = { .inputs = 9 };
     start (TELL, 60000);
     turn (&paused, 0, "done 0 0 0\nheld 0\npause 1\n", "pause 0\n");
@@ -168,7 +163,6 @@ static void a_pause_is_told_until_it_ends (void **state)
 
 static void the_end_tells_all_that_is_due (void **state)
 {
-    (void) state;
     const wm_brief_t last = { .inputs = 1, .inputs_written = 1, .hits_held = 2, .n_producer = 1 };
     start (TELL, 60000);
     wm_notify_stop (notify, NULL, &one_signal); /* the broker failed */
@@ -188,7 +182,6 @@ static void the_end_tells_all_that_is_due (void **state)
 
 static void what_fails_is_told (void **state)
 {
-    (void) state;
     const char *const commands[] = { "exit 3", "kill -9 $$", "no-such-program-here",
                                      "sleep 1000 & sleep 1000" };
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -202,7 +195,6 @@ static void what_fails_is_told (void **state)
 /* In a process of its own: no further process for its user, who must not be root.  */
 static void what_cannot_be_started_is_tried_again (void **state)
 {
-    (void) state;
     int status;
     assert_int_equal (chmod (dir, 0777), 0);
     const pid_t pid = fork ();
@@ -229,7 +221,6 @@ static void what_cannot_be_started_is_tried_again (void **state)
 /* Before the journal is open: it is kept later, and what was told before is known then, too.  */
 static void what_cannot_be_kept_yet (void **state)
 {
-    (void) state;
     const wm_brief_t full = { .stop = { { WM_WAIT_DISK, "disk full" } }, .n_stop = 1 };
     const wm_brief_t still = {
         .inputs = 2, .inputs_written = 2, .stop = { { WM_WAIT_DISK, "disk full" } }, .n_stop = 1
@@ -255,7 +246,6 @@ static void what_cannot_be_kept_yet (void **state)
 
 static void what_a_command_inherits (void **state)
 {
-    (void) state;
     const int open_fd = open ("/dev/null", O_RDONLY); /* without O_CLOEXEC, as of a library */
     wm_brief_t brief = { .inputs = 2, STOPPED ("by x: a\nWIREMILL_EVENT=b\x1b[2J $(touch y)") };
     setenv ("BEARER_TOKEN", "secret", 1);
@@ -281,7 +271,6 @@ static void what_a_command_inherits (void **state)
 /* It prints for ever: the log gets a part, and the broker goes on.  */
 static void what_it_prints_is_bounded (void **state)
 {
-    (void) state;
     char path[96], log[WM_NOTIFY_OUTPUT_BYTES + 4096];
     struct stat st;
     snprintf (path, sizeof path, "%s/log", dir);
@@ -307,7 +296,6 @@ static void what_it_prints_is_bounded (void **state)
 
 static void without_a_command_nobody_is_told (void **state)
 {
-    (void) state;
     assert_null (wm_notify_new (&(wm_notify_config_t){ .dir = dir, .command = { "", NULL, "" } }));
     notify = wm_notify_new (&(wm_notify_config_t){
         .dir = dir, .output = "", .command = { "", NULL, "true" }, .keep = keep });

@@ -32,7 +32,6 @@ static uint32_t place_of (const wm_pending_peers_t *self, const char *text)
 
 static void addresses (void **state)
 {
-    (void) state;
     static wm_pending_peers_t self = { .salt = 12345 };
     assert_int_equal (place_of (&self, "10.0.0.1"), place_of (&self, "::ffff:10.0.0.1"));
     assert_int_not_equal (place_of (&self, "10.0.0.1"), place_of (&self, "10.0.0.2"));
@@ -46,7 +45,6 @@ static void addresses (void **state)
 
 static void the_largest_loses_its_oldest (void **state)
 {
-    (void) state;
     static wm_pending_peers_t self;
     static char peer[3 * WM_PENDING_PEERS_MAX];
     size_t n = 0;
@@ -144,7 +142,6 @@ static bool is_admitted (const wm_join_t *join)
 
 static void peers_with_keys_are_admitted (void **state)
 {
-    (void) state;
     static int fd[2 * MANY];
     char folder[] = "/tmp/wm-strangers-XXXXXX", path[100], command[100];
     struct rlimit files;
@@ -286,7 +283,6 @@ static void crowd_waits (wm_listener_mode_t mode, bool for_long)
 
 static void a_crowd_waits (void **state)
 {
-    (void) state;
     crowd_waits (WM_LISTENER_PLAIN, false);
     crowd_waits (WM_LISTENER_KEYS, false);
     crowd_waits (WM_LISTENER_PLAIN, true);

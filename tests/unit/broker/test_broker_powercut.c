@@ -133,7 +133,6 @@ static uint64_t number_from (const char *name, uint64_t otherwise)
 
 static void power_cuts (void **state)
 {
-    (void) state;
     const uint64_t n_lives = number_from ("WM_POWERCUTS", 600), seed = number_from ("WM_SEED", 1);
     memset (payload, 0x5a, sizeof payload);
     uint64_t n_cut = 0, n_seen = 0, n_torn = 0, n_swept = 0;

@@ -4,7 +4,6 @@
 
 static void test_campaign_and_restart (void **state)
 {
-    (void) state;
     broker_t *b = broker_new ();
     wm_client_t *producer = peer (b, WM_ROLE_PRODUCER, "producer");
     wm_client_t *worker = peer (b, WM_ROLE_WORKER, "worker");
@@ -85,7 +84,6 @@ static void test_campaign_and_restart (void **state)
 
 static void test_closed_connection (void **state)
 {
-    (void) state;
     broker_t *b = broker_new ();
     wm_client_t *producer = peer (b, WM_ROLE_PRODUCER, "producer");
     wm_client_t *first = peer (b, WM_ROLE_WORKER, "first");
@@ -120,7 +118,6 @@ static void test_closed_connection (void **state)
 /* What a worker says last counts, although its connection is closed by then.  */
 static void test_last_words (void **state)
 {
-    (void) state;
     broker_t *b = broker_new ();
     wm_client_t *producer = peer (b, WM_ROLE_PRODUCER, "producer");
     wm_msg_t input = claim (producer);
@@ -149,7 +146,6 @@ static void test_last_words (void **state)
 
 static void test_disk_full (void **state)
 {
-    (void) state;
     broker_t *b = broker_new ();
     wm_client_t *producer = peer (b, WM_ROLE_PRODUCER, "producer");
     wm_client_t *worker = peer (b, WM_ROLE_WORKER, "worker");
@@ -180,7 +176,6 @@ static void test_disk_full (void **state)
 
 static void test_model (void **state)
 {
-    (void) state;
     broker_t *b = broker_new ();
     wm_client_t *worker = peer (b, WM_ROLE_WORKER, "worker");
     static const uint64_t offsets[] = { 0, WM_RAW_BYTES_MAX, 2 * WM_RAW_BYTES_MAX, UINT64_MAX };
@@ -215,7 +210,6 @@ static void test_model (void **state)
 
 static void test_addresses (void **state)
 {
-    (void) state;
     broker_t *b = broker_new ();
     broker_stop (b);
     static const char *const bad[] = { "tcp://127.0.0.1",
@@ -253,7 +247,6 @@ static void test_addresses (void **state)
 
 static void test_one_master (void **state)
 {
-    (void) state;
     broker_t *b = broker_new ();
     wm_campaign_t second;
     wm_error_t error;
@@ -278,7 +271,6 @@ static void test_one_master (void **state)
 /* The largest there can be, with every character escaped, is cut to what operators accept.  */
 static void test_status_is_bounded (void **state)
 {
-    (void) state;
     static wm_summary_t s;
     static char path[256];
     memset (path, '"', sizeof path - 1);

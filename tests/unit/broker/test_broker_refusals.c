@@ -7,7 +7,6 @@
 
 static void test_inputs (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), q = producer (t, 2);
     sent_t *a = input_ask (t, p, "/x/a.h5", "a.scores.h5", 10, 0);
@@ -57,7 +56,6 @@ static void test_inputs (void **state)
 
 static void test_claim_dies_and_another_goes_on (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -87,7 +85,6 @@ static void test_claim_dies_and_another_goes_on (void **state)
 
 static void test_budget (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (20 * MIB); /* room for four of the largest */
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -154,7 +151,6 @@ static int answer_at_large (harness_t *t, uint32_t p)
    worker shows that it has it, or is given up: when it is silent, or beats and takes nothing.  */
 static void test_on_the_way (void **state)
 {
-    (void) state;
     for (int beats = 0; beats < 2; beats++) {
         harness_t *t = harness_new (20 * MIB); /* room for four of the largest */
         uint32_t p = producer (t, 1), w = worker (t, 2, 10), good = worker (t, 3, 0);
@@ -194,7 +190,6 @@ static void test_on_the_way (void **state)
    gives no room: its batch keeps it, and goes to another worker without being asked for again.  */
 static void test_on_the_way_is_kept (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (20 * MIB); /* room for four of the largest */
     uint32_t p = producer (t, 1), w = worker (t, 2, 10);
     wm_key_t input = claim (t, p);
@@ -214,7 +209,6 @@ static void test_on_the_way_is_kept (void **state)
    it.  */
 static void test_on_the_way_of_a_copy (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (20 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 2);
     wm_key_t input = claim (t, p);
@@ -239,7 +233,6 @@ static void test_on_the_way_of_a_copy (void **state)
 
 static void test_asks_only_ahead (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -262,7 +255,6 @@ static void test_asks_only_ahead (void **state)
 
 static void test_disk_full (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -287,7 +279,6 @@ static void test_disk_full (void **state)
 
 static void test_refused_hellos (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_HELLO);
@@ -329,7 +320,6 @@ static void test_refused_hellos (void **state)
 /* SUBMITs of one batch and one held hit: each on its bounds, and one beside them.  */
 static void test_refused_submits (void **state)
 {
-    (void) state;
     enum { TIME = WM_HIT_BAD_TIME, MOST = WM_RAW_BYTES_MAX, FIT = MOST / (1 + 4 * N_OUTPUT) };
     static const struct {
         uint32_t n_batch, n_hit, n_held, batch_hits, raw;
@@ -388,7 +378,6 @@ static void test_refused_submits (void **state)
 
 static void test_refused_in_turn (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     submit (t, p, (wm_key_t){ .input = 1 }, 0, 1); /* of no claim */
@@ -457,7 +446,6 @@ static void test_refused_in_turn (void **state)
 /* Who has not asked about a written input cannot open it again.  */
 static void test_lost_by_a_stranger (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), q = producer (t, 2);
     wm_msg_t msg;
@@ -491,7 +479,6 @@ static void test_lost_by_a_stranger (void **state)
 /* Each piece of the model is sent once in a session, however often a worker asks.  */
 static void test_model_once (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_MODEL_GET);
@@ -524,7 +511,6 @@ static void test_model_once (void **state)
    another one, also where the worker had no lease of it.  */
 static void test_malformed_scores (void **state)
 {
-    (void) state;
     const uint32_t words[] = { 0x7fc00000, 0x7f800000, 0xff800000, 0x7f800001, 0xffffffff };
     for (uint32_t i = 0; i < 8; i++) {
         harness_t *t = harness_new (64 * MIB);
@@ -569,7 +555,6 @@ static void test_malformed_scores (void **state)
 /* A signature has 63 bytes and its NUL.  */
 static void test_long_signature (void **state)
 {
-    (void) state;
     for (size_t length = 63; length < 66; length++) {
         harness_t *t = harness_new (64 * MIB);
         uint32_t p = producer (t, 1), w = worker (t, 2, 1);
@@ -594,7 +579,6 @@ static void test_long_signature (void **state)
 
 static void test_written_too_early (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -619,7 +603,6 @@ static void test_written_too_early (void **state)
 /* The answer to other bytes than were asked about is no answer: the batch goes back.  */
 static void test_foreign_digest (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -644,7 +627,6 @@ static void test_foreign_digest (void **state)
 
 static void test_heartbeats_and_stop (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t w = worker (t, 2, 1), alive[] = { w, 0 };
     pass (t, 1500, alive);
@@ -663,7 +645,6 @@ static void test_heartbeats_and_stop (void **state)
    input, ask for the status or control: its session ends, and nothing else happens.  */
 static void test_worker_only_works (void **state)
 {
-    (void) state;
     static const wm_msg_type_t others[] = {
         WM_MSG_INPUT,   WM_MSG_SUBMIT,       WM_MSG_BATCH,     WM_MSG_INPUT_END,
         WM_MSG_FETCH,   WM_MSG_FILE_WRITTEN, WM_MSG_FILE_LOST, WM_MSG_INPUT_HELD,

@@ -39,14 +39,12 @@ static void __attribute__ ((format (printf, 1, 2))) shell (const char *format, .
 
 static int set_up (void **state)
 {
-    (void) state;
     strcpy (dir, "/tmp/wm-release-XXXXXX");
     return mkdtemp (dir) ? 0 : -1;
 }
 
 static int tear_down (void **state)
 {
-    (void) state;
     char command[128];
     wm_campaign_close (&campaign);
     snprintf (command, sizeof command, "rm -rf %s", dir);
@@ -148,7 +146,6 @@ static char *take (int schema)
 
 static void every_release (void **state)
 {
-    (void) state;
     const double start = proof_clock ();
     for (int schema = 1; schema <= SCHEMA; schema++) {
         const char *expected = take (schema);
@@ -186,7 +183,6 @@ static bool print_span (void *argument, const wm_worker_span_t *s)
 /* Results that the ledger had not seen count in the minute that it knew last.  */
 static void the_history (void **state)
 {
-    (void) state;
     take (3);
     text[text_bytes = 0] = 0;
     assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 1000, &error), 0);
@@ -204,7 +200,6 @@ static void the_history (void **state)
 /* An older release made none.  */
 static void the_marks (void **state)
 {
-    (void) state;
     for (int schema = 1; schema <= SCHEMA; schema++) {
         take (schema);
         text[text_bytes = 0] = 0;
@@ -229,7 +224,6 @@ static void the_marks (void **state)
 /* The backup is what an older release goes on with.  */
 static void the_backup (void **state)
 {
-    (void) state;
     char path[128];
     sqlite3 *db;
     sqlite3_stmt *statement;
@@ -277,7 +271,6 @@ static int killed_after (useconds_t us)
 
 static void killed_while_it_migrates (void **state)
 {
-    (void) state;
     const unsigned long n = proof_size (20, 200, 2000);
     const char *seed = getenv ("WM_SEED");
     char path[128];
@@ -306,7 +299,6 @@ static void killed_while_it_migrates (void **state)
 /* A journal of a later release is refused by its number and left alone.  */
 static void newer_journal (void **state)
 {
-    (void) state;
     uint8_t buffer[1024];
     char path[128];
     take (SCHEMA);

@@ -78,7 +78,6 @@ static uint32_t loading (harness_t *t, uint8_t instance)
 
 static void test_waits_of_workers (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     assert_string_equal (shown (t), "idle, -:");
     const uint32_t p = producer (t, 1);
@@ -150,7 +149,6 @@ static void test_waits_of_workers (void **state)
 
 static void test_waits_of_producers (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), q = producer (t, 2), w = worker (t, 3, 1);
     const uint32_t alive[] = { w, q, 0 };
@@ -203,7 +201,6 @@ static void test_waits_of_producers (void **state)
 /* What the broker and its operator wait for goes before what peers wait for.  */
 static void test_waits_of_the_broker (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), w = worker (t, 3, 1),
                    o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
@@ -243,7 +240,6 @@ static void test_waits_of_the_broker (void **state)
    enough.  */
 static void test_the_wait_of_all (void **state)
 {
-    (void) state;
     static const struct {
         uint32_t one, other;
         int for_clients;
@@ -283,7 +279,6 @@ enum { OPEN = 1, HELD };
    should hold, by the hits in a byte of those that are.  */
 static void test_what_is_left (void **state)
 {
-    (void) state;
     static const struct {
         struct {
             int state, ended, unpinned; /* ended: 2: an event of it is not announced yet */
@@ -364,7 +359,6 @@ static void test_what_is_left (void **state)
    runs.  */
 static void test_workers_are_listed (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     submit (t, p, claim (t, p), 0, 4);
@@ -410,7 +404,6 @@ static void test_workers_are_listed (void **state)
 /* More workers than are listed: all are counted.  */
 static void test_more_workers_than_rows (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     for (uint32_t i = 0; i < WM_SUMMARY_PEERS_MAX + 2; i++) {
         worker (t, (uint8_t) (1 + i), 1);
@@ -427,7 +420,6 @@ static void test_more_workers_than_rows (void **state)
 /* A batch system's job is what stands behind the "/" of a label, if it looks like one.  */
 static void test_jobs (void **state)
 {
-    (void) state;
     static const struct {
         const char *label, *job;
     } rows[] = { { "host:1/slurm.42", "slurm.42" },
@@ -453,7 +445,6 @@ static void test_jobs (void **state)
 /* How long a producer is late, and what it was asked.  */
 static void test_a_late_producer (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), alive[] = { p, 0 };
     const wm_key_t input = claim (t, p);
@@ -476,7 +467,6 @@ static void test_a_late_producer (void **state)
 
 static void test_the_latest_lines_are_listed (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     for (uint32_t n = 0; n <= WM_SUMMARY_LOGGED_MAX + 1; n++) {
         const wm_summary_t s = look (t);
@@ -501,7 +491,6 @@ static void test_the_latest_lines_are_listed (void **state)
 
 static void test_what_is_known_of_inputs (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     static const struct {
         wm_ledger_input_state_t state;
@@ -578,7 +567,6 @@ static void test_what_is_known_of_inputs (void **state)
    of event 0, of two. */
 static void test_what_is_restored (void **state)
 {
-    (void) state;
     const wm_ledger_batch_state_t DONE = WM_LEDGER_RETURNED, TORN = WM_LEDGER_BATCH_HELD;
     const struct {
         wm_key_t key;
@@ -659,7 +647,6 @@ static void test_what_is_restored (void **state)
 /* A row of the ledger that is missing keeps its number.  */
 static void test_a_row_is_missing (void **state)
 {
-    (void) state;
     for (uint32_t id = 1; id <= 3; id++) {
         harness_t *t = harness_new (64 * MIB);
         const wm_ledger_input_t row = { .id = id,
@@ -696,7 +683,6 @@ static void test_a_row_is_missing (void **state)
 /* Each counter has a name of its own, and a campaign's next broker counts on.  */
 static void test_counters (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     t->pretends = 1;
     static const char *const names[] = { "fail",       "lost",         "preempt",  "duplicate",
@@ -737,7 +723,6 @@ static void test_counters (void **state)
    and no gap of the broker's.  */
 static void test_tally (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), alive[] = { p, 0 };
     const wm_key_t input = claim (t, p);
@@ -797,7 +782,6 @@ static void test_tally (void **state)
 /* The time at a worker begins with the TASK, also where the worker's connection was cut.  */
 static void test_a_cut_ends_no_step (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), alive[] = { p, 0 };
     submit (t, p, claim (t, p), 0, 1);

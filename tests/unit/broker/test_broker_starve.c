@@ -77,7 +77,6 @@ static const wm_summary_producer_t *row_of (harness_t *t, const char *label)
 
 static void test_mute_one_takes_nothing_from_the_other (void **state)
 {
-    (void) state;
     two_t two = two_producers (64 * MIB, 1000);
     assert_int_equal (drive (&two), BATCHES); /* before any deadline */
     assert_true (row_of (two.t, "host:2")->asked >= 10);
@@ -86,7 +85,6 @@ static void test_mute_one_takes_nothing_from_the_other (void **state)
 
 static void test_equal_shares (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 2), q = producer (t, 3);
     wm_key_t a = claim_of (t, p, "/data/p.h5", "p.scores.h5");
@@ -104,7 +102,6 @@ static void test_equal_shares (void **state)
 /* Also where there are more of them than NEEDs: each is asked for one.  */
 static void test_each_is_asked (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     for (uint8_t i = 0; i < 9; i++) {
         char path[40];
@@ -119,7 +116,6 @@ static void test_each_is_asked (void **state)
 /* One with large batches has half of the bytes, too, not half of the NEEDs.  */
 static void test_equal_shares_of_bytes (void **state)
 {
-    (void) state;
     const uint32_t raw[] = { 4 * MIB - 2 * WM_FRAME_OVERHEAD, MIB - 2 * WM_FRAME_OVERHEAD };
     harness_t *t = harness_new (18 * MIB);
     uint32_t p = producer (t, 2), q = producer (t, 3);
@@ -134,7 +130,6 @@ static void test_equal_shares_of_bytes (void **state)
 /* While there is room for one NEED only, they are asked in turns.  */
 static void test_turns_in_a_small_budget (void **state)
 {
-    (void) state;
     two_t two = two_producers (WM_RAW_BYTES_MAX + 4 * WM_FRAME_OVERHEAD, WM_RAW_BYTES_MAX);
     answer (two.t, two.p, must (two.t, two.p, WM_MSG_NEED)->msg); /* from when it was alone */
     for (int i = 0; i < 2 * (BATCHES - 1); i++) {
@@ -150,7 +145,6 @@ static void test_turns_in_a_small_budget (void **state)
 
 static void test_deadline_gives_the_budget_back (void **state)
 {
-    (void) state;
     two_t two = two_producers (16 * MIB, WM_RAW_BYTES_MAX); /* p has all of the budget */
     harness_t *t = two.t;
     uint32_t alive[] = { two.w, two.p, two.q, 0 };
@@ -169,7 +163,6 @@ static void test_deadline_gives_the_budget_back (void **state)
 
 static void test_late_batches_are_taken (void **state)
 {
-    (void) state;
     two_t two = two_producers (64 * MIB, 1000);
     harness_t *t = two.t;
     uint32_t alive[] = { two.w, two.p, two.q, 0 };
@@ -196,7 +189,6 @@ static void test_late_batches_are_taken (void **state)
 
 static void test_late_batch_without_room_is_dropped (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (16 * MIB);
     uint32_t p = producer (t, 2), q = producer (t, 3), alive[] = { p, q, 0 };
     submit_raw (t, p, claim_of (t, p, "/data/p.h5", "p.scores.h5"), 0, 4, WM_RAW_BYTES_MAX);
@@ -223,7 +215,6 @@ static void test_late_batch_without_room_is_dropped (void **state)
    lost what it was asked is found out to be well, and owes nothing then.  */
 static void test_asked_once_in_a_while (void **state)
 {
-    (void) state;
     two_t two = two_producers (64 * MIB, 1000);
     harness_t *t = two.t;
     uint32_t alive[] = { two.w, two.p, two.q, 0 };
@@ -250,7 +241,6 @@ static void test_asked_once_in_a_while (void **state)
    ends although p is late longer.  */
 static void test_one_that_wants_nothing_is_late_longest (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (16 * MIB);
     uint32_t w = worker (t, 1, 8), p = producer (t, 2), q = producer (t, 3);
     uint32_t alive[] = { w, p, q, 0 };
@@ -274,7 +264,6 @@ static void test_one_that_wants_nothing_is_late_longest (void **state)
    since its last answer.  */
 static void test_when_a_mute_one_is_asked (void **state)
 {
-    (void) state;
     static const int64_t when_ms[] = { 0, 10002, 15003, 20004, 25006, 31258 };
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1);

@@ -41,7 +41,6 @@ static void add_batches (harness_t *t, uint32_t input, uint32_t first, uint32_t 
    counted.  */
 static void more_is_held_than_there_are_rows (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     for (uint32_t id = 1; id <= N_HELD + N_CHANGED + 1; id++) {
         wm_ledger_input_t input = input_of (id, id <= N_HELD               ? WM_LEDGER_HELD
@@ -89,7 +88,6 @@ static void more_is_held_than_there_are_rows (void **state)
 /* Without inputs, the ring of reasons is what is listed.  */
 static void the_latest_reasons_are_listed (void **state)
 {
-    (void) state;
     for (uint32_t n = REASONS - 1; n <= REASONS + 1; n++) {
         harness_t *t = harness_new (64 * MIB);
         wm_ledger_input_t input = input_of (1, WM_LEDGER_OPEN);
@@ -107,7 +105,6 @@ static void the_latest_reasons_are_listed (void **state)
 /* A result that comes twice counts once, and hits that are held have no scores.  */
 static void scores_are_summed (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1);
     const wm_key_t input = claim (t, p);

@@ -125,7 +125,6 @@ static double mill_run (mill_t *mill, int n_event)
 
 static void test_stopped_worker (void **state)
 {
-    (void) state;
     double worst = 0, start = proof_clock ();
     unsigned long survived = 0;
     for (int n = 1; n <= 20; n++) {
@@ -148,7 +147,6 @@ static void test_stopped_worker (void **state)
 
 static void test_slow_worker (void **state)
 {
-    (void) state;
     for (int slow = 3; slow <= 300; slow *= 10) {
         mill_t mill = mill_new ();
         mill.man[3].ms = slow * BATCH_MS;
@@ -164,7 +162,6 @@ static void test_slow_worker (void **state)
 /* Equal workers need no copies: what they have they finish sooner themselves.  */
 static void test_no_copies_in_vain (void **state)
 {
-    (void) state;
     mill_t mill = mill_new ();
     mill_run (&mill, 16);
     assert_true (look (mill.bench).n_copy <= 8);
@@ -200,7 +197,6 @@ static pair_t pair_new (void)
 
 static void test_copy_and_revoke (void **state)
 {
-    (void) state;
     pair_t pair = pair_new ();
     harness_t *t = pair.t;
     uint32_t newcomer = worker (t, 4, 1), alive[] = { pair.producer, pair.slow, pair.idle, 0 };
@@ -233,7 +229,6 @@ static void test_copy_and_revoke (void **state)
 /* Whoever is late, and whether the first is durable by then: both are acknowledged, one counts.  */
 static void test_late_results (void **state)
 {
-    (void) state;
     const unsigned long n = 500;
     unsigned long survived = 0;
     const double start = proof_clock ();
@@ -266,7 +261,6 @@ static void test_late_results (void **state)
    nobody.  */
 static void test_no_copy_to_its_own_holder (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -288,7 +282,6 @@ static void test_no_copy_to_its_own_holder (void **state)
 /* The first to answer may be the slow one; and one of the two may fail or go.  */
 static void test_copy_is_not_needed (void **state)
 {
-    (void) state;
     for (int way = 0; way < 3; way++) {
         pair_t pair = pair_new ();
         harness_t *t = pair.t;
@@ -318,7 +311,6 @@ static void test_copy_is_not_needed (void **state)
 /* A payload that is not here is asked for once more, and then its copy is sent.  */
 static void test_copy_without_a_payload (void **state)
 {
-    (void) state;
     /* After a restart a lease has no payload here. */
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
@@ -345,7 +337,6 @@ static void test_copy_without_a_payload (void **state)
    it is to blame no longer, and no number of such cuts holds it.  */
 static void test_cut_off_is_no_failure (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w[2] = { worker (t, 2, 1) };
     wm_key_t input = claim (t, p);
@@ -380,7 +371,6 @@ static void test_cut_off_is_no_failure (void **state)
 /* A copy would help, but neither is its payload here nor a producer that could send it again.  */
 static void test_no_copy_without_a_producer (void **state)
 {
-    (void) state;
     pair_t pair = pair_new ();
     harness_t *t = pair.t;
     const uint32_t alive[] = { pair.slow, pair.idle, 0 };
@@ -410,7 +400,6 @@ static void until (harness_t *t, uint32_t producer_, int64_t ms)
    (250 ms), or of what should have been back twice as long ago.  */
 static void test_which_copies_help (void **state)
 {
-    (void) state;
     static const struct {
         int proven;         /* whether the slow one's speed is known; else it is taken for fast */
         int n_slow, n_fast; /* batches that they have */
