@@ -11,7 +11,6 @@
 /* Slow clients at one address, then at two, leave memory for one at another.  */
 static void test_budget_addresses (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_budget_t *budget = wm_budget_new (loop, 120, 120, 50);
     wm_origin_t a = { 0 }, b = { 0 }, c = { 0 };
@@ -63,7 +62,6 @@ static void test_budget_addresses (void **state)
    full all is, and leaves nothing behind in the queue.  */
 static void test_budget_no_more (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_budget_t *budget = wm_budget_new (loop, 100, 100, 50);
     wm_origin_t a = { 0 };
@@ -87,7 +85,6 @@ static void test_budget_no_more (void **state)
 /* What exactly fits is granted and exceeds nothing.  */
 static void test_budget_exact (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_budget_t *budget = wm_budget_new (loop, 100, 50, 50);
     wm_share_t a = { 0 }, b = { 0 }, c = { 0 };
@@ -119,7 +116,6 @@ static void test_budget_exact (void **state)
    pass; a new one does not pass one that has begun and is too large for what is left.  */
 static void test_budget_turns (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_budget_t *budget = wm_budget_new (loop, 100, 50, 100);
     wm_origin_t at[3] = { 0 };
@@ -168,7 +164,6 @@ static void test_budget_turns (void **state)
 
 static void test_addresses (void **state)
 {
-    (void) state;
     wm_addresses_t *known = wm_addresses_new (2);
     wm_origin_t *a = wm_addresses_enter (known, "127.0.0.2:1"), *same, *b, *c;
     assert_true (wm_addresses_admit (known, "[::ffff:127.0.0.2]:2"));
@@ -202,7 +197,6 @@ static void test_addresses (void **state)
 /* What connections take, requests have not; half of all is always theirs.  */
 static void test_budget_aside (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_budget_t *budget = wm_budget_new (loop, 100, 100, 100);
     wm_share_t share[3] = { 0 };
@@ -238,7 +232,6 @@ static void test_budget_aside (void **state)
 /* A connection has a place while their number and memory allow it; the first one has always.  */
 static void test_places (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_front_t front = { .connections_max = 3,
                          .addresses = wm_addresses_new (9),

@@ -66,7 +66,6 @@ static const char *ranked (wm_kserve_tensor_t tensor, bool by_row, uint32_t k)
 /* As Triton prints scores of each type; the extremes too.  */
 static void test_types (void **state)
 {
-    (void) state;
     const float single[] = { 1.5f, -3.25f, 0.1f, 3e38f };
     const double real[] = { 1e300, -0.0, 1e-7 };
     const int8_t bytes[] = { -128, 127, -1, 0 };
@@ -99,7 +98,6 @@ static void test_types (void **state)
 /* Equal scores by their index; NaN behind all, -inf too.  */
 static void test_order (void **state)
 {
-    (void) state;
     const float value[] = { NAN, 2, -INFINITY, 2, NAN, INFINITY, 2, 0.0f, -0.0f };
     assert_string_equal (RANKED (WM_TYPE_FP32, value, 9),
                          "inf:5 2.000000:1 2.000000:3 2.000000:6 0.000000:7 -0.000000:8 -inf:2 "
@@ -120,7 +118,6 @@ static int compare (const void *a, const void *b)
 /* Many values with many ties, and every k: as a sort of all of them.  */
 static void test_any (void **state)
 {
-    (void) state;
     enum { N = 100 };
     float value[N];
     for (unsigned seed = 1; seed <= 20; seed++) {
@@ -144,7 +141,6 @@ static void test_any (void **state)
 
 static void test_rows (void **state)
 {
-    (void) state;
     const int32_t value[] = { 1, 3, 2, 30, 10, 20 };
     wm_kserve_tensor_t tensor = tensor_of (WM_TYPE_INT32, 2, 2, 3, value);
     assert_string_equal (ranked (tensor, true, 2), "3:1 2:2 30:0 20:2 ");
@@ -177,7 +173,6 @@ static void write_labels (const char *path, const char *text)
 
 static void test_labels (void **state)
 {
-    (void) state;
     const char *path = "labels.txt";
     const int32_t value[] = { 5, 4, 3, 2 };
     wm_error_t error;

@@ -43,7 +43,6 @@ static wm_fault_t check (const case_t *one, wm_signature_t *signature, wm_error_
 
 static void test_taken (void **state)
 {
-    (void) state;
     static const case_t cases[] = {
         { ";", 2, { 3, 4 }, false, "-1,3,4", "3,4" },
         { "max_batch_size: 8;", 2, { 3, 4 }, false, "-1,3,4", "3,4" },
@@ -119,7 +118,6 @@ static void test_taken (void **state)
 
 static void test_refused (void **state)
 {
-    (void) state;
     static const case_t cases[] = {
         { "max_batch_size: 8; dims: 12 reshape { shape: 12 }",
           2,
@@ -216,7 +214,6 @@ static void test_refused (void **state)
 /* An output may have rows where a request is one; an input may not beside one that is.  */
 static void test_rows (void **state)
 {
-    (void) state;
     const uint32_t dim[] = { 3, 4 };
     wm_error_t error;
     wm_signature_t one = { .is_whole = false };
@@ -252,7 +249,6 @@ static bool is_whole (const char *text)
 /* Which models are imported as ones without rows.  */
 static void test_whole (void **state)
 {
-    (void) state;
     assert_false (wm_config_is_whole (NULL));
     assert_false (is_whole ("max_batch_size: 8 input { dims: -1 } input { dims: [ 1, 4 ] }"));
     assert_false (is_whole ("max_batch_size: 0"));
@@ -281,7 +277,6 @@ static wm_batching_t batching_of (const char *text)
 
 static void test_batching (void **state)
 {
-    (void) state;
     static const struct {
         const char *text;
         wm_batching_t is;

@@ -72,7 +72,6 @@ static void same (const wm_tensor_plan_t *plan, wm_kserve_tensor_t *output)
 
 static void rows_come_back (void **state)
 {
-    (void) state;
     const wm_signature_t self = make (LENGTH);
     wm_tensor_plan_t plan;
     wm_ks_error_t error;
@@ -105,7 +104,6 @@ static void rows_come_back (void **state)
 
 static void ragged_rows_come_back (void **state)
 {
-    (void) state;
     const wm_signature_t self = make (0);
     wm_tensor_plan_t plan;
     wm_ks_error_t error;
@@ -142,7 +140,6 @@ static void ragged_rows_come_back (void **state)
 /* A NaN of FP64 holds its row; an infinity is a value.  */
 static void not_finite (void **state)
 {
-    (void) state;
     const wm_signature_t self = make (LENGTH);
     wm_tensor_plan_t plan;
     wm_ks_error_t error;

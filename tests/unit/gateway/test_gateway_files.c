@@ -26,7 +26,6 @@ static const char config_text[] =
 
 static void test_config (void **state)
 {
-    (void) state;
     wm_error_t error;
     json_t *config = wm_pbtxt_parse (config_text, "config.pbtxt", &error);
     assert_non_null (config);
@@ -61,7 +60,6 @@ static void refused (const char *text, const char *why)
 
 static void test_config_refused (void **state)
 {
-    (void) state;
     char deep[4 * WM_PBTXT_DEPTH_MAX + 1] = "";
     for (int i = 0; i < WM_PBTXT_DEPTH_MAX; i++)
         strcat (deep, "a{");
@@ -80,7 +78,6 @@ static void test_config_refused (void **state)
 /* Whatever the text, it is read or refused; nothing else is noticed here but by sanitizers.  */
 static void test_config_damaged (void **state)
 {
-    (void) state;
     char text[sizeof config_text];
     wm_error_t error;
     for (size_t i = 0; i < sizeof config_text - 1; i++)
@@ -149,7 +146,6 @@ static wm_ks_code_t through (wm_type_t type, uint32_t n, const void *from, void 
 
 static void test_types (void **state)
 {
-    (void) state;
     STAYS (WM_TYPE_BOOL, uint8_t, 0, 1);
     STAYS (WM_TYPE_UINT8, uint8_t, 0, 1, 255);
     STAYS (WM_TYPE_INT8, int8_t, -128, 127);
@@ -178,7 +174,6 @@ static void test_types (void **state)
 /* An integer output that float32 may have rounded is refused; a held row's NaN is not.  */
 static void test_sure (void **state)
 {
-    (void) state;
     static const struct {
         wm_type_t type;
         float score;
@@ -199,7 +194,6 @@ static void test_sure (void **state)
 /* Every half is exact in float32, and comes back with its own bits (a NaN: as a NaN).  */
 static void test_halves (void **state)
 {
-    (void) state;
     uint16_t *from = zmalloc (65536 * 2), *to = zmalloc (65536 * 2);
     for (uint32_t i = 0; i < 65536; i++)
         from[i] = (uint16_t) i;
@@ -213,7 +207,6 @@ static void test_halves (void **state)
 /* What a type cannot hold becomes its nearest value; halves are rounded to even.  */
 static void test_nearest (void **state)
 {
-    (void) state;
     const float score[] = { 300, -7, 1.5f, 2.5f, NAN };
     const uint8_t want[] = { 255, 0, 2, 2, 0 };
     const float fine[] = { 65519, 65520, 0x1.002p0f, 0x1.006p0f, 0x1p-25f };

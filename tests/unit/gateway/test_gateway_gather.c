@@ -300,7 +300,6 @@ static void end (void)
 /* The first goes at once; what comes meanwhile waits and shares one batch.  */
 static void test_gathered (void **state)
 {
-    (void) state;
     begin (1 << 20);
     ask_t *ask[20];
     for (uint32_t i = 0; i < 20; i++) {
@@ -330,7 +329,6 @@ static void test_gathered (void **state)
  */
 static void test_queue (void **state)
 {
-    (void) state;
     batching.queue_max = 1;
     begin (1 << 20);
     ask_t *ask[4];
@@ -363,7 +361,6 @@ static void test_queue (void **state)
    batch is under way.  */
 static void test_own_delay (void **state)
 {
-    (void) state;
     ask_t *ask[5];
     for (uint32_t i = 0; i < 5; i++)
         ask[i] = ask_new (1 + (i == 3), 1, 0);
@@ -405,7 +402,6 @@ static void test_own_delay (void **state)
    meanwhile. What leaves a model that fails does not take it along: its scores are all there.  */
 static void test_slow_answer (void **state)
 {
-    (void) state;
     enum { ANSWERED, LEFT, CANCELLED, DESTROYED, WAYS };
     for (int way = 0; way < WAYS; way++) {
         begin (1 << 20);
@@ -460,7 +456,6 @@ static void look (void *argument, uint32_t events)
    sockets between them.  */
 static void test_round (void **state)
 {
-    (void) state;
     uint32_t seen[2] = { 0 };
     ask_t *ask[MANY];
     begin (1 << 20);
@@ -485,7 +480,6 @@ static void test_round (void **state)
 /* A large request is split, within what may be under way, and joined again in any order.  */
 static void test_split (void **state)
 {
-    (void) state;
     begin (512 * N_VALUE * sizeof (float));
     ask_t *ask = ask_new (2000, 1, 0);
     wm_gather_add (gather, &ask->request);
@@ -511,7 +505,6 @@ static void test_split (void **state)
    batch by the larger of what goes and what comes.  */
 static void test_limits (void **state)
 {
-    (void) state;
     const uint32_t much = 8192, one = 1;
     begin (1 << 30);
     kept_max = 1 << 30;
@@ -558,7 +551,6 @@ static void test_limits (void **state)
    batch.  */
 static void test_delay (void **state)
 {
-    (void) state;
     delay_us = INT64_C (600) * 1000000;
     begin (1 << 20);
     ask_t *first = ask_new (1, 1, 0), *second = ask_new (255, 1, 0), *third = ask_new (1, 1, 0);
@@ -586,7 +578,6 @@ static void test_delay (void **state)
 /* A row of which the model makes NaN is held as one that has a status.  */
 static void test_model_nan (void **state)
 {
-    (void) state;
     begin (1 << 20);
     ask_t *ask = ask_new (3, 1, 0);
     ask->triple[3] = ask->triple[4] = 3e38f;
@@ -609,7 +600,6 @@ static void answer_all (void)
    than those that were served meanwhile.  */
 static void test_turns (void **state)
 {
-    (void) state;
     ask_t *large[2], *small[8], *tiny[4], *back[3];
     begin (1);
     ask_t *first = ask_new (1, 9, 0);
@@ -665,7 +655,6 @@ static void test_turns (void **state)
 /* Urgent requests go first; among equals a client with little to do before one with much.  */
 static void test_order (void **state)
 {
-    (void) state;
     begin (1);
     ask_t *first = ask_new (1, 1, 0), *much[3], *little, *urgent;
     wm_gather_add (gather, &first->request);
@@ -694,7 +683,6 @@ static void test_order (void **state)
    urgent, begins at the turn that is served now with the next.  */
 static void test_equal_turns (void **state)
 {
-    (void) state;
     ask_t *first = ask_new (1, 9, 0), *low = ask_new (1, 1, 200), *much[4], *other, *next, *tie[6];
     begin (1);
     wm_gather_add (gather, &first->request);
@@ -723,7 +711,6 @@ static void test_equal_turns (void **state)
 /* Rows that are not finite are not sent, and are NaN in the answer.  */
 static void test_not_finite (void **state)
 {
-    (void) state;
     begin (1 << 20);
     ask_t *some = ask_new (5, 1, 0), *all = ask_new (2, 1, 0);
     some->triple[3 * 2 + 1] = INFINITY;
@@ -755,7 +742,6 @@ static void test_not_finite (void **state)
 /* A held row is refused where its scores cannot be NaN: --strict, or an output of integers.  */
 static void test_held_refused (void **state)
 {
-    (void) state;
     for (int strict = 0; strict < 2; strict++) {
         is_strict = strict;
         first_type = strict ? 0 : WM_TYPE_INT32;
@@ -811,7 +797,6 @@ static void test_held_refused (void **state)
 /* The first held rows are named in their order, in whatever order batches are answered.  */
 static void test_held_order (void **state)
 {
-    (void) state;
     is_strict = true;
     begin (1 << 20);
     ask_t *ask = ask_new (2560, 1, 0);
@@ -833,7 +818,6 @@ static void test_held_order (void **state)
 /* So is the first row with an integer that may be rounded.  */
 static void test_unsure_order (void **state)
 {
-    (void) state;
     first_type = WM_TYPE_INT32;
     begin (1 << 20);
     ask_t *ask = ask_new (768, 1, 0);
@@ -853,7 +837,6 @@ static void test_unsure_order (void **state)
 /* A batch that is given up is tried again by request; one that fails for ever is refused alone.  */
 static void test_again (void **state)
 {
-    (void) state;
     begin (1 << 20);
     ask_t *good = ask_new (3, 1, 0), *bad = ask_new (2, 2, 0), *gone = ask_new (2, 3, 0);
     wm_gather_add (gather, &good->request);
@@ -885,7 +868,6 @@ static void test_again (void **state)
 /* Each request of such a batch takes its own rows along.  */
 static void test_again_with_own_rows (void **state)
 {
-    (void) state;
     begin (1 << 20);
     ask_t *ask[3];
     for (uint32_t i = 0; i < 3; i++)
@@ -905,7 +887,6 @@ static void test_again_with_own_rows (void **state)
 /* A batch of two requests goes on while one of them is wanted.  */
 static void test_cancel_shared (void **state)
 {
-    (void) state;
     for (int gone = 0; gone < 2; gone++) {
         begin (1 << 20);
         ask_t *ask[] = { ask_new (2, 1, 0), ask_new (3, 2, 0) };
@@ -928,7 +909,6 @@ static void test_cancel_shared (void **state)
    one goes.  */
 static void test_counts (void **state)
 {
-    (void) state;
     begin (1 << 20);
     const wm_gather_counts_t *counts = wm_gather_counts (gather);
     const int64_t came_us = wm_loop_now_us (loop), came_ms = (int64_t) time (NULL) * 1000;
@@ -983,7 +963,6 @@ static void test_counts (void **state)
 /* A cancelled request's rows are not sent, or not waited for.  */
 static void test_cancel (void **state)
 {
-    (void) state;
     begin (1 << 20);
     ask_t *written = ask_new (1, 1, 0), *unwritten = ask_new (300, 1, 0), *waiting;
     wm_gather_add (gather, &written->request);
@@ -1018,7 +997,6 @@ static void test_cancel (void **state)
    that are added later are scored.  */
 static void test_leave (void **state)
 {
-    (void) state;
     begin (512 * N_VALUE * sizeof (float));
     ask_t *written = ask_new (200, 1, 0), *waiting = ask_new (3, 1, 0), *later = ask_new (2, 1, 0);
     wm_gather_add (gather, &written->request);
@@ -1055,7 +1033,6 @@ static void test_leave (void **state)
    that is cancelled meanwhile, or was before, does not.  */
 static void test_end (void **state)
 {
-    (void) state;
     begin (512 * N_VALUE * sizeof (float));
     ask_t *half = ask_new (700, 1, 0), *waiting = ask_new (1, 1, 0), *gone = ask_new (1, 1, 0),
           *before = ask_new (1, 1, 0);
@@ -1089,7 +1066,6 @@ static void test_end (void **state)
 /* Scores are counted from the beginning; of an answer of FP64 as many bytes as that has.  */
 static void test_kept (void **state)
 {
-    (void) state;
     for (int is_double = 0; is_double < 2; is_double++) {
         first_type = is_double ? WM_TYPE_FP64 : 0;
         begin (1 << 20);
@@ -1130,7 +1106,6 @@ static void refused (ask_t *ask, const char *text)
 
 static void test_refused (void **state)
 {
-    (void) state;
     begin (1 << 20);
     ask_t *ask = ask_new (2, 1, 0);
     ask->request.n_input = 1;

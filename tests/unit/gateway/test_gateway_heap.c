@@ -28,7 +28,6 @@ static void check_first (const wm_heap_t *heap, const wm_heap_item_t *item, cons
 
 static void test_order (void **state)
 {
-    (void) state;
     wm_heap_t heap = { 0 };
     wm_heap_item_t item[ITEMS];
     bool is_in[ITEMS] = { false };

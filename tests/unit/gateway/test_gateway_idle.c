@@ -40,7 +40,6 @@ static void begin (void)
 
 static void test_oldest (void **state)
 {
-    (void) state;
     begin ();
     assert_int_equal (oldest (1), 0);
     assert_int_equal (oldest (1), 0); /* it was only looked at */
@@ -65,7 +64,6 @@ static void test_oldest (void **state)
    steps.  */
 static void test_busy (void **state)
 {
-    (void) state;
     begin ();
     for (int i = 0; i < MANY; i++)
         conn[i].is_busy = i != 20;

@@ -86,7 +86,6 @@ static void done (wm_infer_t *infer)
 
 static void test_raw (void **state)
 {
-    (void) state;
     const float value[6] = { 1, 2, 3, 4, 5, 6 };
     const int64_t dim[2] = { 2, 3 };
     wm_infer_t infer = { 0 };
@@ -119,7 +118,6 @@ static void test_raw (void **state)
 /* Values of every type in `contents`, packed or not.  */
 static void test_contents (void **state)
 {
-    (void) state;
     static const struct {
         const char *type;
         uint32_t tag;
@@ -161,7 +159,6 @@ static void test_contents (void **state)
 
 static void test_contents_real (void **state)
 {
-    (void) state;
     const float single[2] = { 1.5f, -2 };
     const int64_t dim = 2;
     wm_infer_t infer = { 0 };
@@ -219,7 +216,6 @@ static wm_buffer_t with_parameter (uint32_t part, uint32_t tag, const char *name
 /* How many classes are wanted.  */
 static void test_classes (void **state)
 {
-    (void) state;
     static const struct {
         int64_t given;
         uint32_t taken;
@@ -237,7 +233,6 @@ static void test_classes (void **state)
 
 static void test_refused (void **state)
 {
-    (void) state;
     wm_infer_t infer = { 0 };
     const int64_t dims[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 }, many = INT64_MAX;
     decodes (&infer, short_by (simple ("FP32", 1, "abcd", 4), 1), WM_KS_INVALID, "protobuf");
@@ -276,7 +271,6 @@ static void test_refused (void **state)
 /* 3 million values of a byte each would be 24 MB: more than `contents` may become.  */
 static void test_expansion (void **state)
 {
-    (void) state;
     const int64_t n = 3 << 20;
     wm_infer_t infer = { 0 };
     wm_buffer_t contents = { 0 };
@@ -290,7 +284,6 @@ static void test_expansion (void **state)
 
 static void test_encode (void **state)
 {
-    (void) state;
     static float value[2] = { 1, 2 };
     wm_kserve_tensor_t output = { "y", WM_TYPE_FP32, 2, { 1, 2 }, (uint8_t *) value, 8 };
     const wm_ks_answer_t answer = {
@@ -314,7 +307,6 @@ static void test_encode (void **state)
 
 static void test_tables (void **state)
 {
-    (void) state;
     json_error_t why;
     json_t *json = json_loads ("{\"config\": {\"name\": \"m\", \"max_batch_size\": 300, \"input\": "
                                "[{\"data_type\": \"TYPE_FP32\", \"dims\": [-1, \"3\"]}, {}], "
@@ -379,7 +371,6 @@ static void http (wm_infer_t *infer, const char *json, const char *tail, wm_ks_c
 
 static void test_http (void **state)
 {
-    (void) state;
     wm_infer_t infer = { 0 };
     http (&infer,
           "{'id': 'a', 'parameters': {'priority': 2, 'timeout': 5}, 'inputs': [{'name': "
@@ -404,7 +395,6 @@ static void test_http (void **state)
 
 static void test_http_refused (void **state)
 {
-    (void) state;
     wm_infer_t infer = { 0 };
     static const struct {
         const char *json, *tail, *text;
@@ -480,7 +470,6 @@ static void encodes (const wm_kserve_tensor_t *output, bool is_json, const char 
 
 static void test_http_encode (void **state)
 {
-    (void) state;
     const float value[5] = { 0.1f, -1e30f, (float) NAN, (float) -INFINITY, -0.0f };
     const int16_t number[2] = { -3, 7 };
     wm_kserve_tensor_t tensor = { "y", WM_TYPE_FP32, 1, { 5 }, (const uint8_t *) value, 20 };
@@ -530,7 +519,6 @@ size_t __wrap_wm_models_need (wm_models_t *self, const wm_ks_request_t *request)
    message; what is kept takes the place of what was.  */
 static void test_need (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_share_t share = { 0 };
     wm_hold_t hold = { 0 };
@@ -574,7 +562,6 @@ static void test_need (void **state)
 /* Bytes of shapes and of texts.  */
 static void test_sizes (void **state)
 {
-    (void) state;
     size_t bytes;
     wm_kserve_tensor_t tensor = { "x", WM_TYPE_INT16, 3, { 3, 0, 5 }, NULL, 0 };
     assert_true (wm_infer_bytes (&tensor, &bytes));
@@ -608,7 +595,6 @@ static void test_sizes (void **state)
 
 static void test_budget (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_budget_t *budget = wm_budget_new (loop, 100, 60, 100);
     wm_share_t a = { 0 }, b = { 0 }, c = { 0 };
@@ -640,7 +626,6 @@ static void test_budget (void **state)
 /* One that is larger than everything goes alone.  */
 static void test_budget_large (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_budget_t *budget = wm_budget_new (loop, 100, 60, 100);
     wm_share_t a = { 0 }, b = { 0 };
@@ -677,7 +662,6 @@ static bool do_chore (void *argument, size_t *left)
 /* A round of the loop does one slice of a large job, and then it is another's turn.  */
 static void test_slices (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_slices_t *slices = wm_slices_new (loop);
     chore_t job[] = { { .left = 10 * WM_SLICE_BYTES, .name = "a" },
@@ -761,7 +745,6 @@ static uint8_t *deflate_all (zips_t *zips, const uint8_t *data, size_t n, bool i
 
 static void test_inflate (void **state)
 {
-    (void) state;
     zips_t zips = zips_new ();
     const size_t n = 3 << 20;
     uint8_t *plain = calloc (1, n), *back;
@@ -820,7 +803,6 @@ static void remove_both (void *argument, uint32_t events)
 
 static void test_loop (void **state)
 {
-    (void) state;
     wm_loop_t *loop = wm_loop_new ();
     const int64_t now = wm_loop_now_us (loop);
     int pipes[2][2];

@@ -39,7 +39,6 @@ static void cuts (const char *text, const char *wanted, const char *first, const
 
 static void test_skeleton (void **state)
 {
-    (void) state;
     cuts ("", "", NULL, NULL);
     cuts ("{'inputs':[{'data':[1, [2]],'b':3},{'data' : [] }]}",
           "{\"inputs\":[{\"data\":true,\"b\":3},{\"data\" : true }]}", "[1, [2]]", "[]");
@@ -94,7 +93,6 @@ static wm_json_state_t reads (const char *text, wm_type_t type, void *to, size_t
 
 static void test_values (void **state)
 {
-    (void) state;
     static const char *const bad[] = {
         "[01]",  "[+1]",    "[.5]",        "[1.]",   "[1e]",         "[1e+]", "[-]",   "[1 2]",
         "[1,]",  "[,1]",    "[1,,2]",      "[]]",    "[[1]",         "[1}",   "[1:2]", "[-NaN]",
@@ -189,7 +187,6 @@ static uint64_t next (uint64_t *seed)
 /* Reads what strtod reads, of numbers as people and programs write them.  */
 static void test_nearest (void **state)
 {
-    (void) state;
     uint64_t seed = 88172645463325252u;
     for (int i = 0; i < 200000; i++) {
         char text[80] = "[";
@@ -216,7 +213,6 @@ static void test_nearest (void **state)
 /* FP32 and FP64 that are printed and read again have the same bits.  */
 static void test_there_and_back (void **state)
 {
-    (void) state;
     uint64_t seed = 1234567;
     for (int i = 0; i < 3000; i++) {
         uint32_t single[16], single_back[16];

@@ -150,7 +150,6 @@ static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_refus
    go through the socket.  */
 static void test_helper_ends (void **state)
 {
-    (void) state;
     n_value = sizeof rows / sizeof *rows;
     loop = wm_loop_new ();
     session = wm_link_new (loop, "ipc:///proc/nowhere", NULL, NULL, &calls, NULL);
@@ -169,7 +168,6 @@ static void test_helper_ends (void **state)
    that nothing is waited for; row is what the helper gets.)  */
 static void test_broker_refuses (void **state)
 {
-    (void) state;
     *seen = 0;
     n_answered = 0;
     *row = -1;
@@ -193,7 +191,6 @@ static void test_broker_refuses (void **state)
 /* A helper that is refused before it was ever ready fails for good, with the broker's words.  */
 static void test_never_ready (void **state)
 {
-    (void) state;
     *seen = 0;
     setenv ("WM_TEST_LINK", "never", 1);
     loop = wm_loop_new ();
@@ -209,7 +206,6 @@ static void test_never_ready (void **state)
 /* An answer to a batch that was not sent is none.  */
 static void test_early (void **state)
 {
-    (void) state;
     *seen = 0;
     n_answered = 0;
     *row = 2;

@@ -26,7 +26,6 @@ static wm_ks_code_t read_json (const char *text, wm_ks_error_t *error)
 
 static void test_json (void **state)
 {
-    (void) state;
     wm_ks_error_t error;
     assert_int_equal (read_json ("", &error), WM_KS_OK);
     assert_true (wm_override_is_empty (&given));
@@ -55,7 +54,6 @@ static void test_json (void **state)
 /* Every length, by an encoder of the test's own.  */
 static void test_base64 (void **state)
 {
-    (void) state;
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t n = 0; n < 300; n++) {
         uint8_t want[300];
@@ -88,7 +86,6 @@ static void test_base64 (void **state)
 
 static void test_refused (void **state)
 {
-    (void) state;
     static const char *const cases[][2] = {
         { "{", "failed to parse" },
         { "[]", "no JSON object" },
@@ -139,7 +136,6 @@ static void put_entry (wm_buffer_t *to, const char *key, uint32_t tag, const cha
 
 static void test_proto (void **state)
 {
-    (void) state;
     wm_ks_error_t error;
     wm_buffer_t all = { 0 };
     wm_proto_put_text (&all, 2, "model");
@@ -182,7 +178,6 @@ static void test_proto (void **state)
 /* Every byte of a request in turn another one: nothing may be read or written beside it.  */
 static void test_damaged (void **state)
 {
-    (void) state;
     static const char text[] = "{\"parameters\":{\"config\":\"{}\",\"file:1/x\":\"AAAABBBB\"}}";
     static const char others[] = { 0, '"', '\\', '{', '}', ':', '=', 'A', (char) 0xff };
     wm_ks_error_t error;
@@ -205,7 +200,6 @@ static void test_damaged (void **state)
 
 static void test_config (void **state)
 {
-    (void) state;
     wm_error_t error;
     json_t *config = wm_override_config (
         "{\"maxBatchSize\": \"8\", \"name\": \"12\", "
@@ -237,7 +231,6 @@ static void test_config (void **state)
 
 static void test_files (void **state)
 {
-    (void) state;
     wm_ks_error_t failed;
     wm_error_t error;
     char folder[] = "/tmp/wm-override-XXXXXX", path[PATH_MAX + 16];
@@ -270,7 +263,6 @@ static void test_files (void **state)
 /* The files of all models together are bounded; those of one that is unloaded make place.  */
 static void test_sum (void **state)
 {
-    (void) state;
     wm_ks_error_t failed;
     wm_error_t error;
     char folder[] = "/tmp/wm-override-XXXXXX";
@@ -298,7 +290,6 @@ static void test_sum (void **state)
 /* A name goes into JSON, into paths and into gRPC's texts.  */
 static void test_names (void **state)
 {
-    (void) state;
     static const char *const good[] = { "m", "a b", "\xce\xbc", "m.2" };
     static const char *const bad[] = { "", ".m", "..", "a/b", "\xff", "m\xce", "\xc0\xaf" };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)

@@ -188,7 +188,6 @@ static uint32_t score_row (float *score, uint32_t less)
 
 static int begin (void **state)
 {
-    (void) state;
     const uint32_t pairs[] = { 0, 2 }, list = 0;
     signature = (wm_signature_t){ .is_whole = false };
     wm_signature_add (&signature, false, "x", WM_TYPE_FP32, 2, pairs);
@@ -215,7 +214,6 @@ static int begin (void **state)
 
 static int end (void **state)
 {
-    (void) state;
     assert_int_equal (wm_gather_n_request (gather), 0);
     wm_gather_destroy (&gather, NULL, NULL);
     wm_loop_destroy (&loop);
@@ -229,7 +227,6 @@ static int end (void **state)
    row of zeros computed, for the shapes.  */
 static void test_rows (void **state)
 {
-    (void) state;
     float score[64];
     for (int64_t rows = 0; rows < 4; rows++)
         for (int64_t length = 0; length < 8; length += 3) {
@@ -264,7 +261,6 @@ static void refused (wm_ks_code_t code, const char *text)
 
 static void test_refused (void **state)
 {
-    (void) state;
     make (1, 4);
     ask.input[1].n_dim = 2;
     add ();
@@ -307,7 +303,6 @@ static void test_refused (void **state)
 /* A row that the model does not take fails its request alone, with the reason.  */
 static void test_no_scores (void **state)
 {
-    (void) state;
     float score[64];
     make (2, 3);
     add ();
@@ -345,7 +340,6 @@ static void test_no_scores (void **state)
 
 static void test_odd_scores (void **state)
 {
-    (void) state;
     float score[64];
     make (2, 3); /* rows of two lengths are no tensor */
     add ();
@@ -419,7 +413,6 @@ static void test_held (void **state)
 /* A cancelled request's rows are dropped when they come; one that waits ends with the gatherer.  */
 static void test_cancelled (void **state)
 {
-    (void) state;
     float score[64];
     make (2, 3);
     add ();
@@ -435,7 +428,6 @@ static void test_cancelled (void **state)
    memory is short one row at a time is under way.  */
 static void test_kept (void **state)
 {
-    (void) state;
     float score[64];
     size_t kept = 4 * sizeof (float *);
     make (3, 5);
@@ -469,7 +461,6 @@ static void test_kept (void **state)
 /* Classes take more than scores: how many there are shows when they come.  */
 static void test_classes_kept (void **state)
 {
-    (void) state;
     float score[64];
     uint32_t n_class[] = { 9, 0 };
     make (1, 5);
@@ -488,7 +479,6 @@ static void test_classes_kept (void **state)
 /* A request of bytes alone: the one free dimension is what they leave.  */
 static void test_raw (void **state)
 {
-    (void) state;
     const uint32_t list = 0, pairs[] = { 0, 2 }, image[] = { 3, 0, 0 };
     wm_signature_t one = { .is_whole = false };
     wm_kserve_tensor_t tensor;
@@ -520,7 +510,6 @@ static void test_raw (void **state)
    the last input and output is not read.  */
 static void test_reshaped (void **state)
 {
-    (void) state;
     const uint32_t dim[] = { 2, 0, 3, 0 };
     const int64_t clients[] = { 6, -1, -1 };
     wm_signature_t one = { .is_whole = true };

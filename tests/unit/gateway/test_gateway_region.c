@@ -22,7 +22,6 @@ static uint64_t place_of (const wm_region_t *region, const void *piece)
 
 static void pieces_fit (void **state)
 {
-    (void) state;
     wm_region_t *region = wm_region_new (BYTES);
     char *first = wm_region_take (region, 100), *second = wm_region_take (region, 1);
     assert_int_equal (place_of (region, first), 0);
@@ -45,7 +44,6 @@ static void pieces_fit (void **state)
 /* Hundreds of pieces of all sizes come and go; what was written in each stays.  */
 static void pieces_do_not_overlap (void **state)
 {
-    (void) state;
     enum { PIECES = 200 };
     struct {
         unsigned char *at;
@@ -76,7 +74,6 @@ static void pieces_do_not_overlap (void **state)
 
 static void of_another (void **state)
 {
-    (void) state;
     wm_region_t *region = wm_region_new (BYTES);
     uint64_t place;
     char own[8];
@@ -97,7 +94,6 @@ static void of_another (void **state)
 /* Who opens the file sees what is in the pieces.  */
 static void both_see_it (void **state)
 {
-    (void) state;
     char path[32];
     struct stat status;
     wm_region_t *region = wm_region_new (BYTES);
@@ -115,7 +111,6 @@ static void both_see_it (void **state)
 
 static void the_kernel_gives_none (void **state)
 {
-    (void) state;
     struct rlimit before, none;
     assert_null (wm_region_new (SIZE_MAX / 2)); /* no such file, no such address space */
     getrlimit (RLIMIT_NOFILE, &before);
@@ -129,7 +124,6 @@ static void the_kernel_gives_none (void **state)
 /* The file's first descriptor is given back, whichever it was.  */
 static void descriptors_are_given_back (void **state)
 {
-    (void) state;
     const int input = dup (0);
     close (0);
     wm_region_t *region = wm_region_new (BYTES);

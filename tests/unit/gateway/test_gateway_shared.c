@@ -23,7 +23,6 @@ static const char *path (const char *name)
 
 static int setup (void **state)
 {
-    (void) state;
     uint8_t byte[64];
     strcpy (folder, "/tmp/wm-shared-XXXXXX");
     assert_non_null (mkdtemp (folder));
@@ -39,7 +38,6 @@ static int setup (void **state)
 
 static int teardown (void **state)
 {
-    (void) state;
     close (file);
     unlink (path ("a"));
     unlink (path ("link"));
@@ -74,7 +72,6 @@ static void takes (wm_shared_t *self, const char *region, int64_t offset, int64_
 /* Only a regular file of the folder itself is opened, and only what it has.  */
 static void test_register (void **state)
 {
-    (void) state;
     wm_shared_t *self = wm_shared_new (folder);
     char up[160];
     snprintf (up, sizeof up, "../%s/a", strrchr (folder, '/') + 1);
@@ -115,7 +112,6 @@ static void test_register (void **state)
 /* A file of another user is not opened, whatever it permits.  */
 static void test_owner (void **state)
 {
-    (void) state;
     wm_shared_t *self = wm_shared_new (folder);
     if (geteuid ())
         skip ();
@@ -129,7 +125,6 @@ static void test_owner (void **state)
    name.  */
 static void test_copies (void **state)
 {
-    (void) state;
     wm_shared_t *self = wm_shared_new (folder);
     wm_shared_part_t part = { 0 }, none = { 0 };
     wm_ks_error_t error = { 0 };
@@ -158,7 +153,6 @@ static void test_copies (void **state)
 /* What the client has cut short is neither read nor made longer again.  */
 static void test_cut (void **state)
 {
-    (void) state;
     wm_shared_t *self = wm_shared_new (folder);
     wm_shared_part_t part = { 0 };
     wm_ks_error_t error = { 0 };
@@ -180,7 +174,6 @@ static void test_cut (void **state)
    bytes count, and the output is written to its place alone.  */
 static void test_request (void **state)
 {
-    (void) state;
     static const char json[] =
         "{\"inputs\": [{\"name\": \"x\", \"shape\": [2, 4], \"datatype\": \"FP32\", \"parameters\":"
         " {\"shared_memory_region\": \"r\", \"shared_memory_offset\": 4, "

@@ -20,7 +20,6 @@ static float float_of (uint32_t bits)
    formats, worked out by hand. Ties go to even.  */
 static void scores_become_the_nearest_value (void **state)
 {
-    (void) state;
     static const struct {
         wm_type_t type;
         float score;
@@ -130,7 +129,6 @@ static void scores_become_the_nearest_value (void **state)
 /* The second of two values of each type.  */
 static void values_are_read (void **state)
 {
-    (void) state;
     static const struct {
         wm_type_t type;
         uint64_t bits;
@@ -168,7 +166,6 @@ static void values_are_read (void **state)
 /* From 2^24 on float32 has not every integer; of smaller types it has all.  */
 static void integers_from_2_to_24_are_unsure (void **state)
 {
-    (void) state;
     static const float score[] = { 0, 0x1p24f, 0 }, less[] = { -0x1.fffffep23f, 0, NAN },
                        minus[] = { 0, 0, -0x1p24f };
     for (wm_type_t type = 0; type < WM_TYPES; type++) {
@@ -183,7 +180,6 @@ static void integers_from_2_to_24_are_unsure (void **state)
 
 static void what_the_model_takes (void **state)
 {
-    (void) state;
     const float nan = float_of (0xff800001);
     const struct {
         float value;
@@ -235,7 +231,6 @@ static wm_kserve_tensor_t tensor (const char *name, bool is_whole, int64_t n_row
 
 static void shapes_are_written (void **state)
 {
-    (void) state;
     static const int64_t dim[WM_TENSOR_DIM_MAX] = { INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN,
                                                     INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN };
     static const int64_t some[] = { 3, -1, 40 };
@@ -254,7 +249,6 @@ static void shapes_are_written (void **state)
 /* Rows of a request, and tensors of an answer: each value is where it belongs.  */
 static void rows_and_tensors (void **state)
 {
-    (void) state;
     static const int32_t a[] = { 1, 2, 11, 12, 21, 22 }, b[] = { 3, 4, 5, 13, 14, 15, 23, 24, 25 };
     static const float score[] = { 1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21, 22, 23, 24, 25 };
     wm_ks_error_t error;
@@ -317,7 +311,6 @@ static void rows_and_tensors (void **state)
 /* Which of the outputs that are asked for, and which row, may be rounded.  */
 static void a_refusal_names_output_and_row (void **state)
 {
-    (void) state;
     const wm_signature_t self = model (false);
     const wm_tensor_plan_t both = { .n_row = 2, .n_output = 2, .output = { 1, 0 } },
                            other = { .n_row = 2, .n_output = 1, .output = { 1 } };
@@ -342,7 +335,6 @@ static void a_refusal_names_output_and_row (void **state)
    integers in 32 bits.  */
 static void a_refusal_names_the_value (void **state)
 {
-    (void) state;
     static const struct {
         int64_t value;
         const char *text; /* NULL: it is taken */
@@ -394,7 +386,6 @@ static void planned (const wm_signature_t *self, const wm_ks_request_t *request,
 
 static void requests_that_do_not_fit (void **state)
 {
-    (void) state;
     static char names[WM_SIGNATURE_PORTS_MAX + 1][4];
     static const int32_t zero[2];
     const uint32_t one = 1;
@@ -456,7 +447,6 @@ static void requests_that_do_not_fit (void **state)
 /* As many classes as there are values of a row; of a whole output where it has no rows.  */
 static void bytes_of_classes (void **state)
 {
-    (void) state;
     static const struct {
         bool is_whole, has_all_dims;
         uint32_t n_row, n_class, n_list, n_value; /* of which wm_classify_bytes is asked */
@@ -494,7 +484,6 @@ static void bytes_of_classes (void **state)
 /* Scores of a ragged model: each output has the sizes that the model states.  */
 static void ragged_scores_have_the_shapes (void **state)
 {
-    (void) state;
     static const struct {
         uint32_t dim[2], n_dim;
         int type;
