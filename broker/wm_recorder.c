@@ -3,17 +3,24 @@
 
    Invariants: a record's effects (wm_core_durable, wm_ledger_apply) come after the wm_journal_sync
    that follows its append, in the order of appending. A record that stands (wm_record_stands) is
-   synced before the next one is appended: no crash keeps what rests on it and loses it.  */
+   synced before the next one is appended: no crash keeps what rests on it and loses it.
+
+   Twice a second what the core counts goes into the ledger's history. The core's counters only
+   grow, so a sample adds their growth since the last one. Sessions of workers are noted every
+   second while results come, since the ledger commits then anyway, and once a minute otherwise.  */
 #include "broker/wm_recorder.h"
 #include "broker/campaign/wm_restore.h"
-#include "broker/wm_sampler.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_log.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#define SAMPLE_MS 500
+#define WORKERS_MS 1000
 #define LEDGER_MS 500       /* between commits of the ledger */
 #define LEDGER_RECORDS 8192 /* or when so many wait */
 
@@ -40,7 +47,12 @@ struct wm_recorder_t {
     size_t n_late;          /* those, and those on their way there: no record overtakes them */
     const entry_t *current; /* its effect is carried out now */
     int64_t retry_ms, ledger_ms;
-    wm_sampler_t *sampler;
+    struct {
+        bool has_begun;
+        wm_tally_t last;
+        int64_t at_ms, workers_ms, minute;
+        uint32_t n_worker_max; /* since the last sample, of those that worked and left */
+    } sampled;
     bool disk_full;
     bool ledger_full; /* its last commit met a full disk */
     bool copies;      /* the ledger */
@@ -281,19 +293,102 @@ static void ledger_commit (wm_recorder_t *self, bool at_once)
     }
 }
 
-void wm_recorder_sample (wm_recorder_t *self)
+/* ---- the history ----------------------------------------------------------------------------- */
+
+static int64_t unix_s (void)
 {
-    wm_sampler_refresh (self->sampler);
+    return time (NULL);
 }
 
+static uint64_t cpu_ms (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+/* What a worker reports of its device (gpuworker/engine/wm_health.h).  */
+static void read_health (const char *health, wm_worker_span_t *span)
+{
+    json_t *object = json_loads (health, 0, NULL);
+    const char *gpu = json_string_value (json_object_get (object, "gpu"));
+    const json_t *cpu_s = json_object_get (object, "cpu_s");
+    snprintf (span->device, sizeof span->device, "%.63s", gpu ? gpu : "CPU");
+    span->cpu_ms = json_is_number (cpu_s) ? (int64_t) (1e3 * json_number_value (cpu_s)) : -1;
+    json_decref (object);
+}
+
+static void put_worker (wm_recorder_t *self, const wm_core_worker_t *worker, bool has_ended)
+{
+    wm_worker_span_t span = { .id = self->config.epoch << 32 | worker->session,
+                              .to_s = self->config.unix_s (),
+                              .batches = worker->n_batch,
+                              .hits = worker->n_hit,
+                              .busy_ms = (uint64_t) worker->busy_ms,
+                              .has_ended = has_ended };
+    span.from_s = span.to_s - worker->age_ms / 1000;
+    snprintf (span.label, sizeof span.label, "%.63s", worker->label);
+    snprintf (span.signature, sizeof span.signature, "%.127s", worker->signature);
+    snprintf (span.why, sizeof span.why, "%.119s", worker->why);
+    read_health (worker->health, &span);
+    wm_ledger_put_span (self->config.ledger, &span);
+}
+
+static void put_connected (void *argument, const wm_core_worker_t *worker)
+{
+    put_worker (argument, worker, false);
+}
+
+/* A worker asks what the campaign is, and connects again with its engine.  */
 void wm_recorder_left (wm_recorder_t *self, const wm_core_worker_t *worker)
 {
-    wm_sampler_left (self->sampler, worker);
+    wm_tally_t now;
+    uint32_t n_worker; /* this one among them, which may have come after the last sample */
+    wm_core_tally (self->config.core, &now, &n_worker);
+    if (worker->n_batch && n_worker > self->sampled.n_worker_max)
+        self->sampled.n_worker_max = n_worker;
+    if (*worker->signature || worker->n_batch || worker->age_ms > 60 * 1000)
+        put_worker (self, worker, true);
+}
+
+static void sample (wm_recorder_t *self, bool with_workers)
+{
+    const int64_t now_s = self->config.unix_s ();
+    uint32_t n_worker;
+    wm_tally_t now;
+    wm_core_tally (self->config.core, &now, &n_worker);
+    if (n_worker < self->sampled.n_worker_max)
+        n_worker = self->sampled.n_worker_max;
+    self->sampled.n_worker_max = 0;
+    now.count[WM_COUNT_CPU_MS] = cpu_ms ();
+    wm_tally_t more = now;
+    wm_tally_less (&more, self->sampled.has_begun ? &self->sampled.last : &now);
+    const bool has_worked = more.count[WM_COUNT_BATCHES] != 0;
+    if (!self->config.keeps_nothing) /* the ledger counts records */
+        more.count[WM_COUNT_HITS] = more.count[WM_COUNT_BATCHES] = more.count[WM_COUNT_HELD] = 0;
+    wm_ledger_add_history (self->config.ledger, now_s, &more, n_worker,
+                           wm_journal_bytes (self->config.journal));
+    self->sampled.last = now;
+    self->sampled.has_begun = true;
+    self->sampled.at_ms = self->config.now_ms ();
+    const int64_t since_ms = self->sampled.at_ms - self->sampled.workers_ms;
+    if (with_workers || now_s / 60 != self->sampled.minute ||
+        (has_worked && since_ms >= WORKERS_MS)) {
+        wm_core_workers (self->config.core, put_connected, self);
+        self->sampled.workers_ms = self->sampled.at_ms;
+    }
+    self->sampled.minute = now_s / 60;
+}
+
+void wm_recorder_sample (wm_recorder_t *self)
+{
+    if (!self->sampled.has_begun || self->config.now_ms () - self->sampled.workers_ms >= SAMPLE_MS)
+        sample (self, true);
 }
 
 void wm_recorder_mark (wm_recorder_t *self, wm_mark_kind_t kind, const char *text)
 {
-    wm_sampler_mark (self->sampler, kind, text);
+    wm_ledger_mark (self->config.ledger, self->config.unix_s (), kind, text);
 }
 
 void wm_recorder_begin (wm_recorder_t *self)
@@ -313,7 +408,8 @@ size_t wm_recorder_turn (wm_recorder_t *self)
 {
     write_late (self);
     wm_recorder_settle (self);
-    wm_sampler_turn (self->sampler);
+    if (!self->sampled.has_begun || self->config.now_ms () - self->sampled.at_ms >= SAMPLE_MS)
+        sample (self, false);
     commit (self);
     ledger_commit (self, false);
     return self->appended.count;
@@ -332,7 +428,7 @@ void wm_recorder_stop (wm_recorder_t *self, const char *text)
     self->retry_ms = 0; /* what waits for room is tried once more */
     wm_recorder_settle (self);
     commit (self);
-    wm_sampler_take (self->sampler);
+    sample (self, true);
     if (!self->fault)
         wm_core_stop (self->config.core, text);
     wm_recorder_flush (self); /* stopping may hold batches */
@@ -383,9 +479,9 @@ wm_recorder_t *wm_recorder_new (const wm_recorder_config_t *config)
         return NULL;
     self->config = *config;
     self->ledger_ms = config->now_ms ();
-    self->sampler = wm_sampler_new (config);
-    if (!self->sampler)
-        wm_recorder_destroy (&self);
+    self->sampled.workers_ms = -WORKERS_MS; /* none yet, whatever the clock shows */
+    if (!config->unix_s)
+        self->config.unix_s = unix_s;
     return self;
 }
 
@@ -398,7 +494,6 @@ void wm_recorder_destroy (wm_recorder_t **self_p)
     while ((entry = entries_pop (&self->appended)) || (entry = entries_pop (&self->waiting)) ||
            (entry = entries_pop (&self->late)))
         entry_free (self, entry);
-    wm_sampler_destroy (&self->sampler);
     free (self);
     *self_p = NULL;
 }
