@@ -430,17 +430,6 @@ static const char python_script[] =
     "             'WIREMILL_PYTHON')\n"
     "sys.exit(_export.main(sys.argv[1:]))\n";
 
-/* The files as they are named. Nothing is confined: Python opens much before it reads them.  */
-static const char **files_unconfined (const wm_args_t *args, size_t *n)
-{
-    for (*n = 0; wm_args_rest (args, (int) *n);)
-        ++*n;
-    const char **path = calloc (*n + 1, sizeof *path);
-    for (size_t i = 0; i < *n && path; i++)
-        path[i] = wm_args_rest (args, (int) i);
-    return path;
-}
-
 /* Becomes Python, which writes all files; returns only the exit code of a failure.  */
 static int python_exec (const export_t *self, const char **path, size_t n)
 {
@@ -485,7 +474,7 @@ static int export_main (const wm_args_t *args)
         return wm_args_refuse (args, "--scores goes with --to npy");
     if (export.folder && access (export.folder, W_OK | X_OK))
         return wm_args_refuse (args, "--output %.300s: %s", export.folder, strerror (errno));
-    const char **path = by_python ? files_unconfined (args, &n)
+    const char **path = by_python ? wm_produce_rest (args, &n)
                                   : wm_produce_confine_writer (args, export.folder, &n);
     if (!path)
         return WM_EXIT_FAILURE;

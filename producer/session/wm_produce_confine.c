@@ -137,13 +137,19 @@ void wm_produce_confine_reader (const char *const path[], size_t n)
     confine (path, n, false, NULL);
 }
 
-static const char **confine_rest (const wm_args_t *args, bool writes, const char *folder, size_t *n)
+const char **wm_produce_rest (const wm_args_t *args, size_t *n)
 {
     for (*n = 0; wm_args_rest (args, (int) *n);)
         ++*n;
     const char **path = calloc (*n + 1, sizeof *path);
     for (size_t i = 0; i < *n && path; i++)
         path[i] = wm_args_rest (args, (int) i);
+    return path;
+}
+
+static const char **confine_rest (const wm_args_t *args, bool writes, const char *folder, size_t *n)
+{
+    const char **path = wm_produce_rest (args, n);
     if (path) {
         confine (path, *n, writes, folder);
         wm_h5_init ();

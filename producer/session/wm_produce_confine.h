@@ -30,6 +30,9 @@ void wm_produce_confine_reader (const char *const path[], size_t n);
    *n and a NULL; the array is the caller's, the texts are lent by args. NULL: no memory.  */
 const char **wm_produce_confine_rest (const wm_args_t *args, size_t *n);
 
+/* The same files; nothing is confined: for Python, which opens much before it reads them.  */
+const char **wm_produce_rest (const wm_args_t *args, size_t *n);
+
 /* The same; the folders of these files, or `folder` if it is not NULL, stay writable.  */
 const char **wm_produce_confine_writer (const wm_args_t *args, const char *folder, size_t *n);
 

@@ -411,9 +411,11 @@ static bool xrootd_says_no (const char *all)
     return says (all, words);
 }
 
-/* true: it did not come to an end of its own; *text has why.  */
-static bool was_ended (const wm_tool_t *self, int status, const char *program, char text[400])
+/* Reads what it said. true: it did not come to an end of its own; *text has why.  */
+static bool was_ended (wm_tool_t *self, int status, const char *program, char all[SAID_BYTES + 1],
+                       char text[400])
 {
+    said_read (self, all);
     if (!WIFSIGNALED (status))
         return false;
     const int64_t now = wm_now_ms ();
@@ -433,18 +435,21 @@ static bool is_missing (int status)
     return WIFEXITED (status) && WEXITSTATUS (status) == 127;
 }
 
+static wm_tool_end_t fs_end (bool is_done, int status, char *all, char text[400])
+{
+    const bool is_final = is_missing (status) || xrootd_says_no (all);
+    what_it_said (all, "xrdfs", text);
+    return is_done ? WM_TOOL_DONE : is_final ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
+}
+
 wm_tool_end_t wm_tool_stat_result (wm_tool_t *self, int status, uint64_t *size, char text[400])
 {
     char all[SAID_BYTES + 1];
-    said_read (self, all);
-    if (was_ended (self, status, "xrdfs", text))
+    if (was_ended (self, status, "xrdfs", all, text))
         return WM_TOOL_AGAIN;
     const char *line = strstr (all, "\nSize:"); /* its path is in the line before */
-    if (status == 0 && line && sscanf (line + 6, "%" SCNu64, size) == 1)
-        return WM_TOOL_DONE;
-    const bool final = is_missing (status) || xrootd_says_no (all);
-    what_it_said (all, "xrdfs", text);
-    return final ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
+    return fs_end (status == 0 && line && sscanf (line + 6, "%" SCNu64, size) == 1, status, all,
+                   text);
 }
 
 bool wm_tool_is_missing (const char *text)
@@ -463,12 +468,9 @@ bool wm_tool_is_refused (const char *text)
 wm_tool_end_t wm_tool_fs_result (wm_tool_t *self, int status, char text[400])
 {
     char all[SAID_BYTES + 1];
-    said_read (self, all);
-    if (was_ended (self, status, "xrdfs", text))
+    if (was_ended (self, status, "xrdfs", all, text))
         return WM_TOOL_AGAIN;
-    const bool final = is_missing (status) || xrootd_says_no (all);
-    what_it_said (all, "xrdfs", text);
-    return status == 0 ? WM_TOOL_DONE : final ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
+    return fs_end (status == 0, status, all, text);
 }
 
 wm_tool_end_t wm_tool_sum_result (wm_tool_t *self, int status, int64_t *adler, char text[400])
@@ -476,24 +478,19 @@ wm_tool_end_t wm_tool_sum_result (wm_tool_t *self, int status, int64_t *adler, c
     /* not supported; of another kind only */
     static const char *const none[] = { "[3013]", "[3019]", NULL };
     char all[SAID_BYTES + 1];
-    said_read (self, all);
     *adler = -1;
-    if (was_ended (self, status, "xrdfs", text))
+    if (was_ended (self, status, "xrdfs", all, text))
         return WM_TOOL_AGAIN;
     const char *sum = strstr (all, "adler32 ");
     if (status == 0 && sum)
         *adler = (int64_t) strtoul (sum + strlen ("adler32 "), NULL, 16);
-    const bool done = status == 0 || says (all, none);
-    const bool final = is_missing (status) || xrootd_says_no (all);
-    what_it_said (all, "xrdfs", text);
-    return done ? WM_TOOL_DONE : final ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
+    return fs_end (status == 0 || says (all, none), status, all, text);
 }
 
 wm_tool_end_t wm_tool_send_result (wm_tool_t *self, int status, char text[400])
 {
     char all[SAID_BYTES + 1];
-    said_read (self, all);
-    if (was_ended (self, status, "xrdcp", text))
+    if (was_ended (self, status, "xrdcp", all, text))
         return WM_TOOL_AGAIN;
     what_it_said (all, "xrdcp", text);
     return status == 0 ? WM_TOOL_DONE : is_missing (status) ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
@@ -547,9 +544,8 @@ wm_tool_end_t wm_tool_copy_result (wm_tool_t *self, const char *url, int status,
     const char *program = http ? "curl" : "xrdcp";
     char all[SAID_BYTES + 1];
     wm_tool_end_t end = WM_TOOL_DONE;
-    said_read (self, all);
     *adler = -1;
-    if (was_ended (self, status, program, text))
+    if (was_ended (self, status, program, all, text))
         return http ? WM_TOOL_AGAIN : WM_TOOL_RESTART;
     if (http)
         end = http_result (self, all, status, size, adler);
@@ -565,10 +561,9 @@ wm_tool_end_t wm_tool_head_result (wm_tool_t *self, int status, uint64_t *size, 
                                    char text[400])
 {
     char all[SAID_BYTES + 1];
-    said_read (self, all);
     *size = UINT64_MAX;
     *adler = -1;
-    if (was_ended (self, status, "curl", text))
+    if (was_ended (self, status, "curl", all, text))
         return WM_TOOL_AGAIN;
     wm_tool_end_t end = http_result (self, all, status, size, adler);
     /* 22: an answer that is an error. Where it is not one of a server in trouble, it may be about
