@@ -38,7 +38,6 @@ static const wm_error_t closed = { .text = "the session is over" };
 wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *sent, const void *payload,
                            size_t bytes)
 {
-    (void) self;
     assert_true (sent->type == WM_MSG_MODEL_GET && !payload && !bytes);
     asked[n_asked++] = sent->offset;
     return WM_OK;
@@ -46,7 +45,6 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *sent, const void *
 
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
 {
-    (void) self;
     n_wait++;
     assert_true (timeout_ms > 0 && timeout_ms <= wm_times ()->silence_ms + 100);
     now = *step++;
@@ -58,25 +56,21 @@ wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
 
 bool wm_client_is_receiving (const wm_client_t *self)
 {
-    (void) self;
     return now.is_receiving;
 }
 
 const wm_error_t *wm_client_error (const wm_client_t *self)
 {
-    (void) self;
     return &closed;
 }
 
 const wm_msg_t *wm_client_msg (const wm_client_t *self)
 {
-    (void) self;
     return &msg;
 }
 
 const uint8_t *wm_client_payload (const wm_client_t *self, size_t *bytes)
 {
-    (void) self;
     *bytes = now.bytes;
     return content + now.offset;
 }

@@ -38,7 +38,6 @@ ssize_t read (int fd, void *to, size_t n)
 
 int ppoll (struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-    (void) mask;
     if (gate && gate->holds_poll) {
         gate->n_polling++;
         while (gate->holds_poll)

@@ -11,7 +11,6 @@ static char out[OUT_BYTES], wrong[4096]; /* of stdout and stderr */
 
 double wm_device_limit (const wm_model_t *model, const char *signature)
 {
-    (void) model;
     return !strcmp (signature, "rough/1") ? 0.4 : 0.1;
 }
 

@@ -35,7 +35,6 @@ static int open_library (void **state)
 
 static int remove_one (const char *path, const struct stat *status, int kind, struct FTW *ftw)
 {
-    (void) status, (void) kind, (void) ftw;
     return remove (path);
 }
 
@@ -48,7 +47,6 @@ static int n_inside;
 
 static int count_one (const char *path, const struct stat *status, int kind, struct FTW *ftw)
 {
-    (void) path, (void) status, (void) kind, (void) ftw;
     n_inside++;
     return 0;
 }

@@ -134,16 +134,12 @@ static wm_fault_t by (way_t *way, const wm_batch_t *batch, uint8_t *status, floa
 static wm_fault_t by_pinned (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
                              wm_error_t *error)
 {
-    (void) engine;
-    (void) error;
     return by (&pinned, batch, status, scores);
 }
 
 static wm_fault_t by_other (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
                             wm_error_t *error)
 {
-    (void) engine;
-    (void) error;
     return by (&other, batch, status, scores);
 }
 

@@ -55,7 +55,6 @@ static bool is_index (float value, int size)
 
 static void each_below_7 (const float *values, wm_draw_t kind)
 {
-    (void) kind;
     int seen = 0;
     for (int k = 0; k < 4; k++) {
         assert_true (is_index (values[21 + k], 7));
@@ -82,7 +81,6 @@ static void indices_lie_in_their_table (void **state)
 
 static void each_0_or_1 (const float *values, wm_draw_t kind)
 {
-    (void) kind;
     for (int k = 0; k < 4; k++)
         assert_true (is_index (values[k], 2));
 }
@@ -108,7 +106,6 @@ static void unknown_tables_have_two (void **state)
 
 static void no_two_alike (const float *values, wm_draw_t kind)
 {
-    (void) kind;
     for (int column = 0; column < 3; column++)
         for (int a = 0; a < 4; a++) {
             assert_true (is_index (values[21 + 3 * a + column], 7));
@@ -131,7 +128,6 @@ static void cells_are_written_once (void **state)
 
 static void is_image_and_block (const float *values, wm_draw_t kind)
 {
-    (void) kind;
     const float *image = values + 5 * 8, *block = image + 2;
     assert_int_equal ((int) (block[0] * block[1]) * (5 / (int) (block[0] * block[1])), 5);
     assert_int_equal ((int) ((image[0] - block[0] + 1) * (image[1] - block[1] + 1)), 8);
@@ -150,7 +146,6 @@ static void col2im_has_an_image (void **state)
 
 static void is_divisor_and_log (const float *values, wm_draw_t kind)
 {
-    (void) kind;
     for (int k = 0; k < 3; k++) {
         assert_true (values[k] >= 1 && values[k] == floorf (values[k]));
         assert_true (values[3 + k] > 0 && isfinite (logf (values[3 + k])));
@@ -185,7 +180,6 @@ static void is_ragged_index (const float *values, wm_draw_t kind)
 {
     uint32_t n;
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
-    (void) kind;
     assert_null (wm_ragged_read (values, (size_t) values[0], &n, tensor));
     assert_int_equal (n, 2);
     for (uint32_t k = 0; k < tensor[1].n_value; k++)

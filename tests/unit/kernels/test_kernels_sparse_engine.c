@@ -269,7 +269,6 @@ static void packed_weights_are_shared (void **state)
 static void check_where (void *arg, uint32_t task, uint32_t thread)
 {
     cpu_set_t set;
-    (void) task;
     sched_getaffinity (0, sizeof set, &set);
     ((int *) arg)[thread] = CPU_COUNT (&set);
 }

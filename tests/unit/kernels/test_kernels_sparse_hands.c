@@ -155,7 +155,6 @@ static void wait_for (atomic_int *flag)
 static void last_part (void *arg, uint32_t task, uint32_t thread)
 {
     jobs_t *jobs = arg;
-    (void) thread;
     if (task == 0)
         return;
     atomic_store (&jobs->begun, 1);
@@ -165,7 +164,6 @@ static void last_part (void *arg, uint32_t task, uint32_t thread)
 static void first_job (void *arg, uint32_t task, uint32_t thread)
 {
     jobs_t *jobs = arg;
-    (void) task;
     wm_sparse_pool_run (jobs->pool, last_part, jobs, jobs->is_serial ? 1 : 2);
     if (jobs->is_serial)
         last_part (jobs, 1, thread);
@@ -173,7 +171,6 @@ static void first_job (void *arg, uint32_t task, uint32_t thread)
 
 static void count_task (void *arg, uint32_t task, uint32_t thread)
 {
-    (void) task, (void) thread;
     atomic_fetch_add ((atomic_int *) arg, 1);
 }
 
@@ -181,7 +178,6 @@ static void second_job (void *arg, uint32_t task, uint32_t thread)
 {
     jobs_t *jobs = arg;
     atomic_int n = 0;
-    (void) task, (void) thread;
     for (int phase = 1; phase <= 5; phase++) {
         wm_sparse_pool_run (jobs->pool, count_task, &n, 100);
         assert_int_equal (n, 100 * phase); /* a phase begins after all tasks of the one before */
@@ -213,7 +209,6 @@ static void a_job_passes_beside_the_end_of_another (void **state)
 
 static void nap (void *arg, uint32_t task, uint32_t thread)
 {
-    (void) arg, (void) task, (void) thread;
     usleep (20000);
 }
 

@@ -48,7 +48,6 @@ static void score_by_opencl (const void *is_small, const wm_net_t *net, const wm
 static void score_by_contract (const void *none, const wm_net_t *net, const wm_spec_t *spec,
                                const wm_batch_t *batch, float *scores)
 {
-    (void) none;
     const float zero = wm_spec_zero (spec);
     const size_t each = (size_t) net->height * net->width * net->channel;
     float *patch = calloc (each, sizeof *patch);

@@ -40,7 +40,6 @@ static void long_bytes (graph_t *g, Onnx__TensorProto *t)
 }
 static void nothing (graph_t *g, Onnx__TensorProto *t)
 {
-    (void) g;
     t->data_type = 16;
 }
 static void short_list (graph_t *g, Onnx__TensorProto *t)
@@ -85,7 +84,6 @@ static void segment (graph_t *g, Onnx__TensorProto *t)
 }
 static void empty (graph_t *g, Onnx__TensorProto *t)
 {
-    (void) g;
     t->dims[0] = 0;
 }
 static void huge (graph_t *g, Onnx__TensorProto *t)

@@ -15,7 +15,6 @@
 
 static void on_term (int number)
 {
-    (void) number;
 }
 
 /* A signal that was lost between fork and exec left a worker running until `run` killed it, a

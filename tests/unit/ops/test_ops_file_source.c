@@ -24,7 +24,6 @@ static const wm_option_t options[] = {
 };
 static int run (const wm_args_t *args)
 {
-    (void) args;
     return 0;
 }
 static const wm_verb_t verb = { .name = "run", .summary = "s", .options = options, .run = run };

@@ -335,7 +335,6 @@ static size_t most_hits;
 wm_fault_t __wrap_wm_device_score (wm_device_t *device, const wm_batch_t *batch, uint8_t *of,
                                    float *score, wm_error_t *why)
 {
-    (void) device;
     assert_int_equal (fegetround (), FE_TONEAREST);
     most_hits = batch->n_hit > most_hits ? batch->n_hit : most_hits;
     if (++n_call == fails_at)

@@ -123,7 +123,6 @@ static void outputs_by_url (void **state)
 
 static int nothing (const wm_args_t *args)
 {
-    (void) args;
     return 0;
 }
 

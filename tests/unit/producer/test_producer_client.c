@@ -24,8 +24,6 @@ static char folder[] = "/tmp/wm-helper-XXXXXX";
 /* Welcomes a session; and refuses what it sends first, or says nothing more.  */
 static void play (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, size_t bytes)
 {
-    (void) payload;
-    (void) bytes;
     if (msg && msg->type == WM_MSG_HELLO)
         fake_welcome (self);
     else if (msg && msg->type == WM_MSG_INPUT && self->argument)

@@ -246,7 +246,6 @@ static int begin (void **state)
 int main (int argc, char **argv)
 {
     char self[PATH_MAX] = "", path[PATH_MAX + 100], command[100];
-    (void) argc;
     const char *name = strrchr (argv[0], '/') ? strrchr (argv[0], '/') + 1 : argv[0];
     if (strcmp (name, "curl") == 0)
         return be_curl ();

@@ -56,7 +56,6 @@ static void put (const char *name, const char *text)
 
 static int remove_one (const char *path, const struct stat *status, int type, struct FTW *at)
 {
-    (void) status, (void) type, (void) at;
     return remove (path);
 }
 

@@ -40,7 +40,6 @@ static void reads (const char *path, const char *want)
 
 static void nothing (int signal)
 {
-    (void) signal;
 }
 
 /* A process of this name in this process's group, once there is one. 0: there is none.  */

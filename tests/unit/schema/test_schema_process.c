@@ -19,7 +19,6 @@
 
 static void on_signal (int number)
 {
-    (void) number;
 }
 
 /* Runs the shell command as `process` with its argv and output; returns what it printed.  */
