@@ -421,13 +421,11 @@ static char asked[100]; /* what the core passed on */
 
 static void sink_files (void *context, uint32_t session, uint32_t from, const char *name)
 {
-    (void) context, (void) session;
     snprintf (asked, sizeof asked, "files %u %s", from, name ? name : "held");
 }
 
 static void sink_history (void *context, uint32_t session, bool is_of_workers, uint64_t from)
 {
-    (void) context, (void) session;
     snprintf (asked, sizeof asked, "history %d %llu", is_of_workers, (unsigned long long) from);
 }
 

@@ -313,7 +313,6 @@ static void see_input (void *argument, const wm_ledger_input_t *input)
 
 static void see_batch (void *argument, const wm_ledger_batch_t *batch)
 {
-    (void) batch;
     ((now_t *) argument)->n_batch++;
 }
 
@@ -686,7 +685,6 @@ static int sql_write (sqlite3_file *file, const void *bytes, int n, sqlite3_int6
 static int sql_open (sqlite3_vfs *self, sqlite3_filename name, sqlite3_file *file, int flags,
                      int *out)
 {
-    (void) self;
     const int code = vfs_posix->xOpen (vfs_posix, name, file, flags, out);
     if (code == SQLITE_OK && flags & SQLITE_OPEN_WAL) { /* a commit is in the log first */
         io_posix = file->pMethods;
@@ -747,7 +745,6 @@ static void waits_for_sqlite (void **state)
 static wm_fault_t count_standing (void *argument, const wm_record_t *record,
                                   const wm_place_t *place, wm_error_t *why)
 {
-    (void) place, (void) why;
     *(unsigned *) argument += wm_record_stands (record->type);
     return WM_OK;
 }
@@ -823,7 +820,6 @@ static wm_fault_t find_record (void *argument, const wm_record_t *record, const 
                                wm_error_t *why)
 {
     records_t *found = argument;
-    (void) why;
     if (record->type != WM_RECORD_CAMPAIGN)
         return WM_OK;
     if (!found->n)
@@ -942,7 +938,6 @@ static void see_suspect (void *argument, const wm_ledger_input_t *input)
 static void see_name (void *argument, const wm_record_t *r, const wm_place_t *place)
 {
     char *line = argument + 100 + 50 * (size_t) (r->type - WM_RECORD_PAUSE);
-    (void) place;
     if (r->type != WM_RECORD_DISTRUST || r->name[0])
         snprintf (line, 50, "%u %.*s %.*s", r->code, (int) r->name_bytes, r->name,
                   (int) r->text_bytes, r->text);

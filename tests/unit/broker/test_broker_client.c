@@ -65,8 +65,6 @@ static void say_hostile (fake_t *self, hostile_t what)
 
 static void welcome (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, size_t bytes)
 {
-    (void) payload;
-    (void) bytes;
     if (!msg)
         return;
     if (msg->type == WM_MSG_HELLO) {
@@ -86,18 +84,12 @@ static void welcome (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, 
 
 static void reject (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, size_t bytes)
 {
-    (void) payload;
-    (void) bytes;
     if (msg && msg->type == WM_MSG_HELLO)
         fake_code (self, WM_MSG_REJECT, *(uint32_t *) self->argument, "because");
 }
 
 static void mute (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, size_t bytes)
 {
-    (void) self;
-    (void) msg;
-    (void) payload;
-    (void) bytes;
 }
 
 static wm_client_t *client_for (const fake_t *broker, const int *extra)
@@ -349,8 +341,6 @@ static void hostile_frames (void **state)
 
 static void wrong_welcome (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, size_t bytes)
 {
-    (void) payload;
-    (void) bytes;
     if (!msg || msg->type != WM_MSG_HELLO)
         return;
     int what = *(int *) self->argument;

@@ -178,7 +178,6 @@ static void test_how_long_it_waits (void **state)
 
 static void count_one (void *argument, const wm_core_worker_t *worker)
 {
-    (void) worker;
     ++*(int *) argument;
 }
 

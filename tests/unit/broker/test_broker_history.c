@@ -39,7 +39,6 @@ static struct {
 
 static bool see_minute (void *argument, const wm_history_row_t *m)
 {
-    (void) argument;
     if (seen.n < 8)
         seen.row[seen.n] = *m;
     seen.n++;
@@ -52,7 +51,6 @@ static bool see_minute (void *argument, const wm_history_row_t *m)
 
 static bool see_span (void *argument, const wm_worker_span_t *span)
 {
-    (void) argument;
     if (seen.n_span < 4)
         seen.span[seen.n_span] = *span;
     seen.n_span++;

@@ -275,7 +275,6 @@ static void large_results (void **state)
 static wm_fault_t ignore (void *argument, const wm_record_t *record, const wm_place_t *place,
                           wm_error_t *why)
 {
-    (void) argument, (void) record, (void) place, (void) why;
     return WM_OK;
 }
 
@@ -404,7 +403,6 @@ static void nothing_is_believed (void **state)
 static wm_fault_t stop (void *argument, const wm_record_t *record, const wm_place_t *place,
                         wm_error_t *error)
 {
-    (void) argument, (void) record, (void) place;
     return wm_fault (error, WM_EAGAIN, "enough");
 }
 

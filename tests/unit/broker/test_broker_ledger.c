@@ -209,7 +209,6 @@ static void kicked (void **state)
 
 static void see_counter (void *argument, const char *name, uint64_t value)
 {
-    (void) argument;
     print ("%s %llu ", name, (unsigned long long) value);
 }
 

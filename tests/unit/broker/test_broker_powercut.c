@@ -49,7 +49,6 @@ static uint8_t seen[TAGS];
 static wm_fault_t see (void *argument, const wm_record_t *record, const wm_place_t *place,
                        wm_error_t *error)
 {
-    (void) argument, (void) place, (void) error;
     MUST (record->attempt < TAGS && world->appended[record->attempt]);
     seen[record->attempt] = 1;
     world->n_seen++;

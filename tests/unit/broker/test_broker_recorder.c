@@ -28,19 +28,16 @@ static ssize_t full_write (void *context, int fd, const void *buffer, size_t byt
 
 static void ignore_drop (void *context, uint32_t session)
 {
-    (void) context, (void) session;
 }
 
 static void ignore_log (void *context, const char *line)
 {
-    (void) context, (void) line;
 }
 
 static wm_fault_t next (void *argument, const wm_record_t *record, const wm_place_t *place,
                         wm_error_t *why)
 {
     uint64_t *last = argument;
-    (void) place, (void) why;
     if (record->type == WM_RECORD_TOLD)
         assert_int_equal (record->n_hit, ++*last);
     return WM_OK;
@@ -48,7 +45,6 @@ static wm_fault_t next (void *argument, const wm_record_t *record, const wm_plac
 
 static void load (void *argument, const wm_record_t *record, const wm_place_t *place)
 {
-    (void) place;
     *(uint64_t *) argument = record->n_hit;
 }
 

@@ -68,14 +68,12 @@ static void __attribute__ ((format (printf, 1, 2))) print (const char *format, .
 
 static void print_campaign (void *argument, const wm_ledger_campaign_t *c)
 {
-    (void) argument;
     print ("campaign %02x%02x made %lld\n%s", c->id[0], c->id[15], (long long) c->created_ns,
            c->pins);
 }
 
 static void print_input (void *argument, const wm_ledger_input_t *i)
 {
-    (void) argument;
     print ("input %u.%u state %d %s -> %s %lld %lld events %lld out %lld %lld %02x hits %" PRIu64
            " %" PRIu64 " batches held %u code %u %s%s\n",
            i->id, i->generation, (int) i->state, i->path, i->name, (long long) i->size,
@@ -86,7 +84,6 @@ static void print_input (void *argument, const wm_ledger_input_t *i)
 
 static void print_batch (void *argument, const wm_ledger_batch_t *b)
 {
-    (void) argument;
     wm_record_t record;
     print ("batch %u %u %u.%u state %d digest %02x of %u hits %u %u attempt %u by %s code %u %s",
            b->key.input, b->key.ordinal, b->key.batch, b->key.generation, (int) b->state,
@@ -101,7 +98,6 @@ static void print_batch (void *argument, const wm_ledger_batch_t *b)
 
 static void print_standing (void *argument, const wm_record_t *r, const wm_place_t *place)
 {
-    (void) argument;
     print ("%s '%.*s' code %u hits %" PRIu64 " %" PRIu64 " events %" PRIu64
            " payload %u %016" PRIx64 "\n",
            wm_record_name (r->type), (int) r->name_bytes, r->name_bytes ? r->name : "", r->code,
@@ -160,7 +156,6 @@ static void every_release (void **state)
 
 static bool print_minute (void *argument, const wm_history_row_t *m)
 {
-    (void) argument;
     const uint64_t *count = m->tally.count;
     const wm_latency_t *queue = &m->tally.step[WM_STEP_QUEUE];
     print ("%lld %u workers %u journal %" PRIu64 " hits %" PRIu64 " fail %" PRIu64 " up %" PRIu64
@@ -173,7 +168,6 @@ static bool print_minute (void *argument, const wm_history_row_t *m)
 
 static bool print_span (void *argument, const wm_worker_span_t *s)
 {
-    (void) argument;
     print ("%s by %s on %s %lld-%lld %" PRIu64 " %" PRIu64 " busy %" PRIu64 " cpu %lld ended %d %s",
            s->label, s->signature, s->device, (long long) s->from_s, (long long) s->to_s,
            s->batches, s->hits, s->busy_ms, (long long) s->cpu_ms, s->has_ended, s->why);
