@@ -33,7 +33,6 @@ static wm_batching_t batching;
 void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n,
                    size_t n_value)
 {
-    (void) self;
     batch->value = value;
     batch->frame.n = n;
     batch->frame.bytes = n * n_value * sizeof *value;
@@ -42,7 +41,6 @@ void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, 
 
 bool wm_link_take_back (wm_link_t *self, wm_link_batch_t *batch)
 {
-    (void) self;
     for (uint32_t i = 0; i < n_sent && !is_written; i++)
         if (sent[i] == batch) {
             memmove (sent + i, sent + i + 1, (--n_sent - i) * sizeof *sent);
@@ -146,13 +144,11 @@ static bool place (wm_ks_request_t *request, const wm_kserve_tensor_t *output, u
 
 static wm_slices_t *slices_of (const wm_ks_request_t *request)
 {
-    (void) request;
     return slices;
 }
 
 static bool has_room (const wm_ks_request_t *request)
 {
-    (void) request;
     return false; /* only rows whose scores have no known length care */
 }
 

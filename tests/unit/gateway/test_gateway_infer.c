@@ -511,7 +511,6 @@ static size_t models_need;
 
 size_t __wrap_wm_models_need (wm_models_t *self, const wm_ks_request_t *request)
 {
-    (void) self, (void) request;
     return models_need;
 }
 

@@ -97,7 +97,6 @@ static bool is_sent; /* what on_ready else sends */
 
 static void on_ready (void *argument, const wm_library_facts_t *facts)
 {
-    (void) argument;
     assert_int_equal (facts->n_value, 1);
     strcat (seen, "r");
     if (!is_sent)
@@ -108,7 +107,6 @@ static void on_answered (void *argument, wm_link_batch_t *one, const uint8_t *st
                          const uint8_t *score, const char *text)
 {
     float value;
-    (void) argument, (void) text;
     assert_ptr_equal (one, &batch);
     assert_int_equal (*status, 0);
     assert_int_equal ((uintptr_t) score % sizeof value, 0); /* behind one status */
@@ -121,7 +119,6 @@ static void on_answered (void *argument, wm_link_batch_t *one, const uint8_t *st
 
 static void on_waits (void *argument, const char *text)
 {
-    (void) argument;
     strcat (seen, *text ? text : "-");
     if (*text)
         *row = 2; /* what the next helper is sent is answered */
@@ -129,7 +126,6 @@ static void on_waits (void *argument, const char *text)
 
 static void on_refused (void *argument, const char *text, unsigned n)
 {
-    (void) argument;
     assert_string_equal (text, "BYE");
     strcat (seen, (const char[]){ (char) ('0' + n), 0 });
     *row = n < 4 ? *row : 2;
@@ -137,7 +133,6 @@ static void on_refused (void *argument, const char *text, unsigned n)
 
 static void on_failed (void *argument, wm_fault_t fault, const char *text)
 {
-    (void) argument, (void) fault;
     snprintf (failed, sizeof failed, "%s", text);
     strcat (seen, "f");
     wm_loop_stop (loop);

@@ -26,7 +26,6 @@ static size_t kept_max;
 void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n,
                    size_t n_value)
 {
-    (void) self;
     assert_int_equal (n, 1);
     assert_int_equal (wm_ragged_length (value, n_value), n_value);
     batch->value = value;
@@ -36,7 +35,6 @@ void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, 
 
 bool wm_link_take_back (wm_link_t *self, wm_link_batch_t *batch)
 {
-    (void) self, (void) batch;
     return false;
 }
 
@@ -96,20 +94,17 @@ static bool keep (wm_ks_request_t *request, size_t bytes)
 static bool place (wm_ks_request_t *request, const wm_kserve_tensor_t *output, uint32_t n_output,
                    wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
 {
-    (void) request, (void) output, (void) n_output, (void) placed, (void) left;
     error->code = WM_KS_OK;
     return false;
 }
 
 static wm_slices_t *slices_of (const wm_ks_request_t *request)
 {
-    (void) request;
     return slices;
 }
 
 static bool room_of (const wm_ks_request_t *request)
 {
-    (void) request;
     return has_room;
 }
 
