@@ -213,6 +213,199 @@ static void test_share_of_one_that_is_done (void **state)
     harness_end (t);
 }
 
+/* Sends payloads of 1 MiB for all NEEDs; returns how many.  */
+static int bring (harness_t *t, uint32_t p)
+{
+    static uint8_t payload[MIB];
+    int n = 0;
+    for (sent_t *need; (need = take (t, p, WM_MSG_NEED)); n++) {
+        wm_msg_t msg = need->msg;
+        msg.type = WM_MSG_BATCH;
+        say (t, p, &msg, payload, sizeof payload);
+    }
+    return n;
+}
+
+/* Where there is no room for another payload, that of a running batch goes: not while it is on its
+   way to the worker, and not if its producer, which could send it again, has left.  */
+static void test_which_payloads_make_room (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (6 * MIB);
+    const uint32_t p = producer (t, 1), q = producer (t, 2), w = worker (t, 3, 9);
+    const wm_key_t input = claim (t, p),
+                   other = input_ask (t, q, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
+    wm_key_t key[16];
+    int n = 0;
+    t->deaf = w;
+    submit_raw (t, p, input, 0, 4, MIB);
+    while (bring (t, p))
+        ;
+    while (n < 4)
+        key[n++] = must (t, w, WM_MSG_TASK)->msg.key;
+    submit_raw (t, q, other, 0, 9, MIB);
+    while (bring (t, q))
+        ;
+    for (int i = 0; i < 4; i++)
+        assert_non_null (wm_core_batch_find (t->core, &key[i])->payload);
+    bye (t, p, WM_REASON_DONE);
+    t->deaf = 0;
+    for (int i = 0; i < 9; i++) {
+        heartbeat (t, w, key[0], 1);
+        wm_core_tick (t->core, t->now_ms += 100);
+        bring (t, q);
+    }
+    for (int i = 0; i < 4; i++)
+        assert_non_null (wm_core_batch_find (t->core, &key[i])->payload);
+    while (take (t, w, WM_MSG_TASK))
+        n++;
+    assert_int_equal (n, 9); /* the worker has all that it may */
+    harness_end (t);
+}
+
+/* A producer's share of what is asked for: of the bytes a half where two ask, of the number a half
+   rounded up; and they are asked in turn.  */
+static void test_shares_of_two (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (8 * MIB);
+    uint32_t p = producer (t, 1), q = producer (t, 2);
+    wm_key_t input = claim (t, p),
+             other = input_ask (t, q, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
+    worker (t, 3, 20);
+    submit_raw (t, q, other, 0, 1, 900000);
+    submit_raw (t, p, input, 0, 20, 900000);
+    assert_int_equal (count (t, q, WM_MSG_NEED), 1);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 4);
+    harness_end (t);
+    t = harness_new (64 * MIB);
+    p = producer (t, 1), q = producer (t, 2);
+    input = claim (t, p);
+    other = input_ask (t, q, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
+    const uint32_t w = worker (t, 3, 1);
+    submit (t, q, other, 0, 9);
+    submit (t, p, input, 0, 9);
+    assert_int_equal (count (t, q, WM_MSG_NEED), 3); /* one in the window, and two */
+    assert_int_equal (count (t, p, WM_MSG_NEED), 2); /* of three */
+    const size_t before = t->n_sent;
+    credit (t, w, 9); /* six are each one's share */
+    uint32_t last = 0, n_change = 0, n = 0;
+    for (size_t i = before; i < t->n_sent; i++)
+        if (t->sent[i].msg.type == WM_MSG_NEED) {
+            n_change += t->sent[i].session != last;
+            last = t->sent[i].session;
+            n++;
+        }
+    assert_int_equal (n, 3 + 4);
+    assert_true (n_change >= 6);
+    harness_end (t);
+}
+
+/* A producer that is late is asked for its first batch again, and more and more rarely.  */
+static void test_late_producer_is_asked_rarely (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), w = worker (t, 2, 2), alive[] = { p, w, 0 };
+    submit (t, p, claim (t, p), 0, 4);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 4);
+    while (take (t, p, WM_MSG_NEED))
+        ;
+    pass (t, 12000, alive);
+    assert_int_equal (must (t, p, WM_MSG_NEED)->msg.key.batch, 0);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 0);
+    pass (t, 188000, alive);
+    assert_in_range (count (t, p, WM_MSG_NEED), 8, 16); /* each 5 s they were 34 */
+    harness_end (t);
+}
+
+/* A batch that goes alone waits for the worker that has least in hand.  */
+static void test_alone_goes_to_the_least_busy (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), a = worker (t, 2, 2), b = worker (t, 3, 0),
+                   w = worker (t, 4, 0), alive[] = { p, a, b, 0 };
+    submit (t, p, claim (t, p), 0, 4);
+    while (answer_needs (t, p))
+        ;
+    assert_int_equal (count (t, a, WM_MSG_TASK), 2);
+    credit (t, b, 1);
+    const wm_msg_t task = must (t, b, WM_MSG_TASK)->msg;
+    credit (t, w, 1);
+    const wm_key_t lost = must (t, w, WM_MSG_TASK)->msg.key;
+    credit (t, a, 3);
+    credit (t, b, 2);
+    wm_core_closed (t->core, w, t->now_ms);
+    pass (t, 4000, alive);
+    assert_null (take (t, b, WM_MSG_TASK));
+    result_of (t, b, &task, 1);
+    durable (t);
+    assert_memory_equal (&must (t, b, WM_MSG_TASK)->msg.key, &lost, sizeof lost);
+    harness_end (t);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/* A worker that has not advanced keeps its batch for as long as a lease lasts where batches are
+   slow, not only as long as the campaign's shortest.  */
+static void test_slow_batches_have_longer_leases (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), w = worker (t, 2, 20), alive[] = { p, w, 0 };
+    submit (t, p, claim (t, p), 0, 20);
+    while (answer_needs (t, p))
+        ;
+    for (int i = 0; i < 10; i++) {
+        pass (t, 10000, alive);
+        const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+        result_of (t, w, &task, 1);
+        durable (t);
+    }
+    pass (t, 90000, alive);
+    assert_null (strstr (t->log, "has not advanced"));
+    pass (t, 15000, alive);
+    assert_non_null (strstr (t->log, "has not advanced"));
+    harness_end (t);
+}
+
+/* Which workers the time line calls lost: those that went without a word, if they have batches once
+   the time to come back is over, and those that were silent.  */
+static void test_lost_workers_are_marked (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), alive[] = { p, 0 };
+    submit (t, p, claim (t, p), 0, 3);
+    while (answer_needs (t, p))
+        ;
+    uint32_t w = worker (t, 3, 1);
+    must (t, w, WM_MSG_TASK);
+    bye (t, w, WM_REASON_DONE); /* it said so */
+    assert_int_equal (t->n_mark, 0);
+    w = worker (t, 4, 1);
+    const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    result_of (t, w, &task, 1);
+    durable (t);
+    wm_core_closed (t->core, w, t->now_ms);
+    marked (t, 1, WM_MARK_LOST, "host:4: went without a word, idle");
+    w = worker (t, 5, 2);
+    answer_needs (t, p);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 2);
+    wm_core_closed (t->core, w, t->now_ms);
+    pass (t, 2500, alive);
+    assert_int_equal (t->n_mark, 1);
+    pass (t, 1000, alive);
+    marked (t, 2, WM_MARK_LOST, "host:5: went without a word, with 2 batches");
+    worker (t, 6, 0);
+    pass (t, 40000, alive);
+    assert_int_equal (t->n_mark, 3);
+    assert_int_equal (t->mark_kind, WM_MARK_LOST);
+    assert_memory_equal (t->mark, "host:6: silent for 3", 20);
+    harness_end (t);
+}
+
 /* ---- limits ---------------------------------------------------------------------------------- */
 
 /* A worker that has shown none of its TASKs to have arrived gets WM_CREDIT_MAX of them, also where
@@ -426,6 +619,12 @@ int main (void)
         cmocka_unit_test (test_order_of_what_comes_back),
         cmocka_unit_test (test_blame_for_what_is_computed),
         cmocka_unit_test (test_share_of_one_that_is_done),
+        cmocka_unit_test (test_slow_batches_have_longer_leases),
+        cmocka_unit_test (test_lost_workers_are_marked),
+        cmocka_unit_test (test_which_payloads_make_room),
+        cmocka_unit_test (test_shares_of_two),
+        cmocka_unit_test (test_late_producer_is_asked_rarely),
+        cmocka_unit_test (test_alone_goes_to_the_least_busy),
         cmocka_unit_test (test_tasks_on_their_way),
         cmocka_unit_test (test_sent_again_over_a_slow_link),
         cmocka_unit_test (test_result_behind_the_last),

@@ -1051,65 +1051,6 @@ static void test_time_never_goes_back (void **state)
     harness_end (t);
 }
 
-/* A worker that has not advanced keeps its batch for as long as a lease lasts where batches are slow,
-   not only as long as the campaign's shortest.  */
-static void test_slow_batches_have_longer_leases (void **state)
-{
-    (void) state;
-    harness_t *t = harness_new (64 * MIB);
-    const uint32_t p = producer (t, 1), w = worker (t, 2, 20), alive[] = { p, w, 0 };
-    submit (t, p, claim (t, p), 0, 20);
-    while (answer_needs (t, p))
-        ;
-    for (int i = 0; i < 10; i++) {
-        pass (t, 10000, alive);
-        const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
-        result_of (t, w, &task, 1);
-        durable (t);
-    }
-    pass (t, 90000, alive);
-    assert_null (strstr (t->log, "has not advanced"));
-    pass (t, 15000, alive);
-    assert_non_null (strstr (t->log, "has not advanced"));
-    harness_end (t);
-}
-
-/* Which workers the time line calls lost: those that went without a word, if they have batches once
-   the time to come back is over, and those that were silent.  */
-static void test_lost_workers_are_marked (void **state)
-{
-    (void) state;
-    harness_t *t = harness_new (64 * MIB);
-    const uint32_t p = producer (t, 1), alive[] = { p, 0 };
-    submit (t, p, claim (t, p), 0, 3);
-    while (answer_needs (t, p))
-        ;
-    uint32_t w = worker (t, 3, 1);
-    must (t, w, WM_MSG_TASK);
-    bye (t, w, WM_REASON_DONE); /* it said so */
-    assert_int_equal (t->n_mark, 0);
-    w = worker (t, 4, 1);
-    const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
-    result_of (t, w, &task, 1);
-    durable (t);
-    wm_core_closed (t->core, w, t->now_ms);
-    marked (t, 1, WM_MARK_LOST, "host:4: went without a word, idle");
-    w = worker (t, 5, 2);
-    answer_needs (t, p);
-    assert_int_equal (count (t, w, WM_MSG_TASK), 2);
-    wm_core_closed (t->core, w, t->now_ms);
-    pass (t, 2500, alive);
-    assert_int_equal (t->n_mark, 1);
-    pass (t, 1000, alive);
-    marked (t, 2, WM_MARK_LOST, "host:5: went without a word, with 2 batches");
-    worker (t, 6, 0);
-    pass (t, 40000, alive);
-    assert_int_equal (t->n_mark, 3);
-    assert_int_equal (t->mark_kind, WM_MARK_LOST);
-    assert_memory_equal (t->mark, "host:6: silent for 3", 20);
-    harness_end (t);
-}
-
 /* A lease lasts ten times as long as 95 of 100 results took, and no less than the campaign's.  */
 static void test_lease_follows_durations (void **state)
 {
@@ -1137,8 +1078,6 @@ int main (void)
         cmocka_unit_test (test_payloads_are_bounded),
         cmocka_unit_test (test_time_never_goes_back),
         cmocka_unit_test (test_lease_follows_durations),
-        cmocka_unit_test (test_slow_batches_have_longer_leases),
-        cmocka_unit_test (test_lost_workers_are_marked),
         cmocka_unit_test (test_flow),
         cmocka_unit_test (test_empty_event_is_done_at_once),
         cmocka_unit_test (test_duplicates),
