@@ -326,7 +326,8 @@ static void test_alone_goes_to_the_least_busy (void **state)
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), a = worker (t, 2, 2), b = worker (t, 3, 0),
                    w = worker (t, 4, 0), alive[] = { p, a, b, 0 };
-    submit (t, p, claim (t, p), 0, 4);
+    const wm_key_t input = claim (t, p);
+    submit (t, p, input, 0, 4);
     while (answer_needs (t, p))
         ;
     assert_int_equal (count (t, a, WM_MSG_TASK), 2);
@@ -338,6 +339,9 @@ static void test_alone_goes_to_the_least_busy (void **state)
     credit (t, b, 2);
     wm_core_closed (t->core, w, t->now_ms);
     pass (t, 4000, alive);
+    submit (t, p, input, 1, 1); /* meanwhile others get what comes */
+    assert_int_equal (answer_needs (t, p), 1);
+    assert_int_equal (count (t, a, WM_MSG_TASK), 3);
     assert_null (take (t, b, WM_MSG_TASK));
     result_of (t, b, &task, 1);
     durable (t);
