@@ -156,7 +156,6 @@ static void test_bytes_of_needs (void **state)
 /* The batches of a worker that leaves go to the next one in the order that they had.  */
 static void test_order_of_what_comes_back (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), w = worker (t, 2, 3);
     submit (t, p, claim (t, p), 0, 5);
@@ -174,7 +173,6 @@ static void test_order_of_what_comes_back (void **state)
    it was sent; it may still answer that one, and the others are taken back.  */
 static void test_blame_for_what_is_computed (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), w = worker (t, 2, 3);
     wm_msg_t task[3];
@@ -230,7 +228,6 @@ static int bring (harness_t *t, uint32_t p)
    way to the worker, and not if its producer, which could send it again, has left.  */
 static void test_which_payloads_make_room (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (6 * MIB);
     const uint32_t p = producer (t, 1), q = producer (t, 2), w = worker (t, 3, 9);
     const wm_key_t input = claim (t, p),
@@ -267,7 +264,6 @@ static void test_which_payloads_make_room (void **state)
    rounded up; and they are asked in turn.  */
 static void test_shares_of_two (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (8 * MIB);
     uint32_t p = producer (t, 1), q = producer (t, 2);
     wm_key_t input = claim (t, p),
@@ -304,7 +300,6 @@ static void test_shares_of_two (void **state)
 /* A producer that is late is asked for its first batch again, and more and more rarely.  */
 static void test_late_producer_is_asked_rarely (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), w = worker (t, 2, 2), alive[] = { p, w, 0 };
     submit (t, p, claim (t, p), 0, 4);
@@ -322,7 +317,6 @@ static void test_late_producer_is_asked_rarely (void **state)
 /* A batch that goes alone waits for the worker that has least in hand.  */
 static void test_alone_goes_to_the_least_busy (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), a = worker (t, 2, 2), b = worker (t, 3, 0),
                    w = worker (t, 4, 0), alive[] = { p, a, b, 0 };
@@ -355,7 +349,6 @@ static void test_alone_goes_to_the_least_busy (void **state)
    slow, not only as long as the campaign's shortest.  */
 static void test_slow_batches_have_longer_leases (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), w = worker (t, 2, 20), alive[] = { p, w, 0 };
     submit (t, p, claim (t, p), 0, 20);
@@ -378,7 +371,6 @@ static void test_slow_batches_have_longer_leases (void **state)
    the time to come back is over, and those that were silent.  */
 static void test_lost_workers_are_marked (void **state)
 {
-    (void) state;
     harness_t *t = harness_new (64 * MIB);
     const uint32_t p = producer (t, 1), alive[] = { p, 0 };
     submit (t, p, claim (t, p), 0, 3);

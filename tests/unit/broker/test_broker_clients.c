@@ -284,7 +284,6 @@ static void test_turns_count_hits (void **state)
    is served: a client that comes then begins where the others are.  */
 static void test_what_comes_back_has_had_its_turn (void **state)
 {
-    (void) state;
     enum { BEFORE = 40, N = 6 };
     harness_t *t = clients_new ();
     const uint32_t busy = producer (t, 1), slow = worker (t, 3, 1);
@@ -451,7 +450,6 @@ static void test_ragged_results (void **state)
    that of another client has another generation. No input of a client begins again.  */
 static void test_checks_of_clients (void **state)
 {
-    (void) state;
     harness_t *t = clients_new ();
     wm_core_destroy (&t->core);
     t->check_share = 1;

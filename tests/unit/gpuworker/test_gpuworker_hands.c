@@ -371,7 +371,6 @@ static void a_failed_check_hands_nothing_on (void **state)
 /* An engine that ends while it tries a GPU leaves its trial's outcome to no other.  */
 static void a_gpu_tried_in_vain_is_forgotten (void **state)
 {
-    (void) state;
     const char *refused;
     uint32_t n_hit;
     gate->tries_gpu = 1;

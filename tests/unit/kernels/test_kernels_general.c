@@ -645,7 +645,6 @@ static void rows_have_as_many_values_as_their_model (void **state)
 /* Where all rows have one size, a largest row is refused, also where the file states no shape.  */
 static void rows_of_one_size_have_no_largest (void **state)
 {
-    (void) state;
     const wm_import_choices_t choices = { .row_values = WM_RAGGED_VALUES + 1000 };
     for (int i = 0; i < 2; i++) {
         graph_t g = several (-1);

@@ -139,7 +139,6 @@ static void identity (char hex[65])
 /* Each choice of its own makes another model of the same file; without one it is the file's.  */
 static void choices_are_part_of_the_identity (void **state)
 {
-    (void) state;
     static const wm_import_choices_t choices[] = {
         { .whole = true },
         { .general = true },

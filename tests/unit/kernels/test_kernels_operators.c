@@ -424,7 +424,6 @@ static void constants_are_folded (void **state)
    shape says; and what a node Constant may have instead.  */
 static void constants_are_read (void **state)
 {
-    (void) state;
     static const struct {
         int type;
         size_t n_raw;

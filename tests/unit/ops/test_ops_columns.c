@@ -230,7 +230,6 @@ static void many_columns_are_not_all_listed (void **state)
 /* Frames take a patch's wires and drift bins as they lie: another order would look right.  */
 static void an_image_lies_as_its_patch_does (void **state)
 {
-    (void) state;
     static const struct {
         int64_t in[4], out[4];
         const char *op;

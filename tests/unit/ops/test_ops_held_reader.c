@@ -82,7 +82,6 @@ static void each_has_its_own (void **state)
 /* A place that was another campaign's has nothing of it.  */
 static void one_after_another (void **state)
 {
-    (void) state;
     json_t *first = status_of ("/in/first.h5", 0), *second = status_of ("/in/second.h5", 0);
     wait_for (&served[0], first, "/in/first.h5", "");
     strcpy (served[0].endpoint, "ipc:///proc/nowhere/else");

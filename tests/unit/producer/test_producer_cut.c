@@ -293,7 +293,6 @@ static void every_hit_once_and_right (void **state)
    are as large as they may be.  */
 static void runs_end_with_their_wire (void **state)
 {
-    (void) state;
     static const of_t of = { 1, 0, 70 };
     wm_event_t event = { 0 };
     wm_batch_t batch = { 0 };
@@ -542,7 +541,6 @@ static void cells_count (const wm_event_t *event, const wm_spec_t *spec, uint32_
    lifetime's factors until the last tick of the segment. Of several events the largest stays.  */
 static void odd_values_are_counted (void **state)
 {
-    (void) state;
     static const char *const text[] = {
         "lifetime: none\npatch: [16, 12]\nadc: [-4, 16]\namplitude: [2, 1]\n",
         "lifetime: none\npatch: [16, 12]\nadc: [-4, 16]\nout: [-1, 4]\namplitude: [2, 1]\n"
@@ -898,7 +896,6 @@ static void stacks_are_their_planes (void **state)
    go by their first cell.  */
 static void stacks_of_several_tpcs (void **state)
 {
-    (void) state;
     static const of_t of[] = { { 1, 0, 70 }, { 1, 1, 40 }, { 2, 0, 30 }, { 3, 0, 50 } };
     static const struct {
         int32_t tpc;
@@ -959,7 +956,6 @@ static void stacks_of_several_tpcs (void **state)
 /* Between the planes of a stack there is nothing, also where the event before had charge.  */
 static void stacks_have_gaps (void **state)
 {
-    (void) state;
     static const char text[] = "lifetime: none\npatch: [16, 12]\n";
     static const of_t of[2][2] = { { { 1, 0, 200 }, { 1, 1, 40 } },
                                    { { 1, 0, 70 }, { 1, 1, 40 } } };
