@@ -57,5 +57,7 @@ ok "output that differs is noticed" differs $'```console\n$ echo one\ntwo\n```'
 ok "... missing lines" differs $'```console\n$ echo one\none\n...\ntwo\n```'
 ok "... a command that fails" differs $'```console\n$ false\n```'
 ok "... Python that fails" differs $'```python\nraise SystemExit (1)\n```'
+ok "... a command outside of its block" differs $'wiremill run\n% not run: no input\n```text\n$ wiremill status\n```'
+ok "... a reason without a block" differs $'% not run: no input\n\n```text\n$ wiremill status\n```'
 ok "... commands that are not run without a reason" differs $'```sh\nwiremill run\n```'
 done_testing

@@ -116,6 +116,15 @@ class Page:
     def line_of(self, match):
         return self.path.read_text()[:match.start()].count("\n") + 1
 
+    def check_mark(self, match):
+        """A `% ` line is a paragraph of its own with the block behind it: else text is outside of its block, and shown as prose."""
+        text = self.path.read_text()
+        before, behind = text[:match.start()].rstrip("\n").rpartition("\n")[2], text[match.end() + 1:]
+        if not text[:match.start()].endswith("\n\n") and before and not before.startswith("% "):
+            self.fault(self.line_of(match), f"no blank line before `{match[0]}`, but: {before}")
+        if match["word"] != "run" and not behind.startswith(("```", "% ")):
+            self.fault(self.line_of(match), f"no block behind `{match[0]}`")
+
     def fault(self, line, text):
         self.faults.append(f"{self.path}:{line}: {text}")
 
@@ -151,6 +160,8 @@ class Page:
         for match in BLOCK.finditer(self.path.read_text()):
             line, word, body = self.line_of(match), match["word"], match["body"]
             kind = (match["kind"] or "").strip()
+            if word:
+                self.check_mark(match)
             if word == "run":
                 printed, code = self.shell.run(match["text"])
                 if code:
