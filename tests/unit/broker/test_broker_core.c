@@ -581,6 +581,8 @@ static void test_busy_time (void **state)
         answer_needs (t, p);
         const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
         pass (t, 1000, alive);
+        const wm_core_worker_t row = wm_core_worker_of (t->core, wm_core_session_find (t->core, w));
+        assert_int_equal (row.busy_ms, 1000 * (i + 1));
         result_of (t, w, &task, 1);
         durable (t);
         pass (t, 4000, alive);

@@ -135,6 +135,9 @@ static void credit_grows_and_falls (void **state)
         wm_credit_success (&credit, 0.1);
     assert_in_range (credit.window, 19, 20); /* two seconds of batches of 0.1 s */
     wm_credit_t other = credit;
+    wm_credit_success (&other, 1.1); /* a fifth of it counts: 0.3 s */
+    assert_int_equal (other.window, 6);
+    other = credit;
     wm_credit_session (&other, true);
     wm_credit_success (&other, 0.1);
     assert_int_equal (other.window, 2); /* clients wait: a fifth of a second, but two at least */
