@@ -581,6 +581,7 @@ static void test_model_nan (void **state)
     spin (0);
     answer (0, ask->triple[6]);
     assert_int_equal (ask->n_held, 2);
+    assert_int_equal (wm_gather_counts (gather)->n_held, 2);
     ask_free (ask);
     end ();
 }

@@ -64,6 +64,16 @@ static void everything_is_told (void **state)
         "\"ecc_uncorrected\": 1, \"throttled\": \"power, heat\"}");
     assert_non_null (strstr (words_of (library, "", "2,3", why), "NVIDIA H200 ?2?"));
     assert_non_null (strstr (words_of (library, "", "GPU-7", why), "NVIDIA H200 ?7?"));
+    char path[64];
+    snprintf (path, sizeof path, "%s/heat", folder);
+    FILE *file = fopen (path, "w");
+    assert_true (file && fputs ("61 ec", file) >= 0 && !fclose (file)); /* all reasons that are */
+    setenv ("WM_FAKE_NVML_HEAT", path, 1);
+    assert_non_null (
+        strstr (words_of (library, "", "", why),
+                "\"throttled\": \"power, hardware, heat, hardware heat, power brake\""));
+    unsetenv ("WM_FAKE_NVML_HEAT");
+    unlink (path);
 }
 
 static void what_is_not_known_is_absent (void **state)
