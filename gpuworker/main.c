@@ -178,9 +178,8 @@ static bool choose_gpu (const char *number)
     return *name && !setenv ("CUDA_VISIBLE_DEVICES", name, 1);
 }
 
-/* Takes --device, "auto", "cpu", "cuda", "cuda:N", "opencl" or "opencl:N", as an engine and the GPU
-   that it may use. false: it is another text, or CUDA_VISIBLE_DEVICES hides that GPU; the reason is
-   printed.  */
+/* Takes --device, which wm_device_heeds has checked, as an engine and the GPU that it may use.
+   false: CUDA_VISIBLE_DEVICES hides that GPU, which is printed.  */
 static bool choose_device (const wm_args_t *args, wm_worker_config_t *config)
 {
     const char *device = wm_args_text (args, "device");
@@ -190,9 +189,6 @@ static bool choose_device (const wm_args_t *args, wm_worker_config_t *config)
     const bool named = strcmp (config->engine, "auto") != 0;
     if ((cuda || opencl) && device[n]) {
         const char *number = device + n + 1;
-        if (!*number || number[strspn (number, "0123456789")] || strlen (number) > 6)
-            return !wm_args_refuse (args, "--device %s: a GPU is %.*s:N, N a number", device,
-                                    (int) n, device);
         if (cuda && !choose_gpu (number))
             return !wm_args_refuse (args, "--device %s: CUDA_VISIBLE_DEVICES leaves only %s",
                                     device, getenv ("CUDA_VISIBLE_DEVICES"));
@@ -200,11 +196,6 @@ static bool choose_device (const wm_args_t *args, wm_worker_config_t *config)
             setenv ("WM_OPENCL_DEVICE", number, 1);
     }
     setenv ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); /* CUDA numbers GPUs as NVML does */
-    if (!cuda && !opencl && strcmp (device, "auto") != 0 && strcmp (device, "cpu") != 0)
-        return !wm_args_refuse (args,
-                                "--device takes auto, cpu, cuda, cuda:N, opencl or opencl:N, not "
-                                "'%s'",
-                                device);
     if ((cuda || opencl) && !named)
         config->engine = cuda ? "cuda" : "opencl";
     else if (strcmp (device, "cpu") == 0 && !named)

@@ -86,12 +86,37 @@ const wm_engine_t *wm_device_engine (const char *name)
     return wm_device_is_plugin (name) ? &rows[ROWS - 1].engine : &unknown;
 }
 
+/* A text that --device takes; NULL is the default.  */
+static wm_fault_t check_device (const char *device, wm_error_t *error)
+{
+    static const char *const kind[] = { "auto", "cpu", "cuda", "opencl" };
+    const size_t n = device ? strcspn (device, ":") : 0;
+    for (size_t i = 0; device && i < sizeof kind / sizeof *kind; i++) {
+        if (strlen (kind[i]) != n || memcmp (kind[i], device, n) != 0)
+            continue;
+        const char *number = device[n] ? device + n + 1 : "0";
+        if (device[n] && i < 2)
+            break;
+        if (*number && !number[strspn (number, "0123456789")] && strlen (number) <= 6)
+            return WM_OK;
+        return wm_fault (error, WM_EUSAGE, "--device %.40s: a GPU is %s:N, N a number", device,
+                         kind[i]);
+    }
+    return !device ? WM_OK
+                   : wm_fault (error, WM_EUSAGE,
+                               "--device takes auto, cpu, cuda, cuda:N, opencl or opencl:N, not "
+                               "'%.40s'",
+                               device);
+}
+
 wm_fault_t wm_device_heeds (const char *engine, const char *device, const char *precision,
                             const char *isa, wm_error_t *error)
 {
     const wm_engine_t *row = wm_device_engine (engine);
     const bool fast = precision && strcmp (precision, "fast") == 0,
                split = precision && strcmp (precision, "split") == 0;
+    if (check_device (device, error) || (isa && wm_backend_isa_check (isa, error)))
+        return error->fault;
     if (!*row->name)
         return WM_OK;
     const bool cuda = device && strncmp (device, "cuda", 4) == 0,

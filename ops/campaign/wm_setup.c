@@ -257,6 +257,12 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
     if (fault)
         return fault;
     const wm_model_t *model = *opened;
+    if (choices->plugin && !wm_model_plugin (model))
+        return wm_fault (error, WM_EUSAGE,
+                         "--engine %.200s: a plug-in, but %.200s was imported for the engines of "
+                         "wiremill: leave --engine out, or give --model the file that the plug-in "
+                         "takes",
+                         choices->plugin, path);
     if (wm_model_plugin (model) && strcmp (self->pins.precision, "fp32") != 0)
         return wm_fault (error, WM_EUSAGE,
                          "--precision %s: a plug-in computes as it does: leave --precision out",

@@ -192,6 +192,9 @@ static wm_fault_t check_path (const wm_option_t *option, const char *value, wm_e
         return wm_fault (error, WM_EUSAGE, "%.300s is %s; %s is needed", name, is, option->text);
     if (!wm_file_expect (name, is_folder, may_lack, &why))
         return WM_OK;
+    if (option->path == WM_PATH_PRESENT && access (name, F_OK) && errno == ENOENT)
+        return wm_fault (error, WM_EUSAGE,
+                         "%.300s does not exist; a folder that is there is needed", name);
     return wm_fault (error, WM_EUSAGE, "%.*s%.400s", (int) (name - value), value, why.text);
 }
 
@@ -530,6 +533,17 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
         takes_bytes (option) ? ", also with K, M or G for KiB, MiB or GiB (64M)" : "", value);
 }
 
+/* Refuses a second file for what takes one: which of the two is meant, a person knows alone.  */
+static bool check_twice (const wm_args_t *self, const wm_option_t *option, const char *value)
+{
+    const bool is_file = option->path == WM_PATH_READ || option->path == WM_PATH_LIST ||
+                         option->path == WM_PATH_GLOB || option->path == WM_PATH_WRITTEN;
+    const char *first = is_file && !option->many ? wm_args_each (self, option->name, 0) : NULL;
+    return !first || strcmp (first, value) == 0 ||
+           refuse (self->verb, "--%s takes one file, and is given %.200s and %.200s", option->name,
+                   first, value);
+}
+
 /* Reads the option at argv[*i] and moves *i past its value. false: refused, and printed.  */
 static bool parse_option (wm_args_t *self, int argc, char **argv, int *i)
 {
@@ -558,7 +572,7 @@ static bool parse_option (wm_args_t *self, int argc, char **argv, int *i)
             return refuse (verb, "--%s needs %s", option->name, option->value);
         value = argv[++*i];
     }
-    if (value && !check_value (verb, option, value))
+    if (value && (!check_value (verb, option, value) || !check_twice (self, option, value)))
         return false;
     self->given[self->n_given++] = (given_t){ option, value ? value : "" };
     return true;

@@ -51,7 +51,7 @@ ok "a file to write whose name ends in another format" each "$formats" 8 r.pdf \
     '(GIVEN ends in .pdf, but the .* is written as .*; give a name such as r[.][a-z5]+)'
 ok "... in capitals" each "$formats" 8 folder/r.PNG '(GIVEN ends in .PNG, but .*; give a name such as folder/r[.][a-z5]+)'
 ok "a file where a folder belongs" each '$5 == "folder" || $5 == "present"' 30 a.h5 'GIVEN is a file; a folder is needed'
-ok "a folder that does not exist" each '$5 == "present"' 5 none 'GIVEN does not exist'
+ok "a folder that does not exist" each '$5 == "present"' 5 none 'GIVEN does not exist; a folder that is there is needed'
 # What listens tries ports of its own; NAME=ENDPOINT of the gateway is an endpoint as well.
 ok "a port that is none" each '$4 ~ /ENDPOINT/' 15 tcp://127.0.0.1:99999 '.*tcp://127.0.0.1:99999: a port is a number from 1 to 65533'
 ports='$4 ~ /:PORT|URL/ && $5 == "-" && $3 != "prometheus"'
@@ -136,6 +136,24 @@ ok "options that the engine does not heed" mistakes <<EOF
 2|wiremill plan -m m.wmm a.h5 --precision fast --engine onnxruntime|wiremill plan: --precision fast and --engine onnxruntime do not go together: onnxruntime $no_arithmetic; see wiremill plan --help
 2|wiremill work -b ipc:///b --engine openvino --isa avx2|wiremill work: --isa and --engine openvino do not go together: only the engine sparse has instruction sets to choose from; leave one of the two out; see wiremill work --help
 EOF
+devices="--device takes auto, cpu, cuda, cuda:N, opencl or opencl:N, not"
+isas="amx, avx512-vnni, avx512, avx-vnni, avx2, neon, c and sse2 are known, also as avx512/bf16 with bf16, bf16x3, int16 or fp32"
+imported="was imported for the engines of wiremill: leave --engine out, or give --model the file that the plug-in takes"
+ok "devices, instruction sets and engines that there are not" mistakes <<EOF
+2|wiremill run -m m.wmm -o o a.h5 --device gpu|wiremill run: $devices 'gpu'; see wiremill run --help
+2|wiremill run -m m.wmm -o o a.h5 --device cpu:1|wiremill run: $devices 'cpu:1'; see wiremill run --help
+2|wiremill run -m m.wmm -o o a.h5 --device cuda:-1|wiremill run: --device cuda:-1: a GPU is cuda:N, N a number; see wiremill run --help
+2|wiremill work -b ipc:///b --device CPU|wiremill work: $devices 'CPU'; see wiremill work --help
+2|wiremill gateway -m m=m.wmm --device gpu|wiremill gateway: $devices 'gpu'
+2|wiremill run -m m.wmm -o o a.h5 --isa 'avx2, c'|wiremill run: --isa: there is no instruction set 'avx2, c': $isas; see wiremill run --help
+2|wiremill bench --isa avx-512|wiremill bench: --isa: there is no instruction set 'avx-512': $isas; see wiremill bench --help
+2|wiremill run -m m.wmm -o o a.h5 --engine ./a.h5|wiremill run: --engine ./a.h5: a plug-in, but m.wmm $imported
+EOF
+ok "two files for what takes one" mistakes <<EOF
+2|wiremill run -m m.wmm -m a.onnx -o o a.h5|wiremill run: --model takes one file, and is given m.wmm and a.onnx; see wiremill run --help
+2|wiremill cut -i a.h5 -i ./a.h5 --patches p.npy|wiremill cut: --input takes one file, and is given a.h5 and ./a.h5; see wiremill cut --help
+2|wiremill show s.h5 -o a.html --output=b.html|wiremill show: --output takes one file, and is given a.html and b.html; see wiremill show --help
+EOF
 run_twice () { timeout 60 wiremill run -m m.wmm -o twice -i a.h5 -i "$PWD/a.h5" ./a.h5 2>&1 | grep -E '^[0-9]+ left out|^wiremill-result' | sed 's/ changed=.*//'; }
 ok "a file given three times counts once" test "$(run_twice)" = $'2 left out: given already\nwiremill-result exit=0 files=1 written=1 held=0 left=0'
 ok "a query, in the name of the verb that was typed" mistakes <<EOF
@@ -181,6 +199,23 @@ ok "a campaign's files, and outputs, are not replaced by --force" mistakes <<EOF
 2|wiremill report out -o out.wiremill/lock --force|wiremill report: --output out.wiremill/lock is a file of the campaign of out: give another file; see wiremill report --help
 2|wiremill show out/a.scores.h5 -o out/a.scores.h5 --force|wiremill show: --output out/a.scores.h5 is also an input of this command: give another file; see wiremill show --help
 EOF
+as=()
+[ "$(id -u)" != 0 ] || as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+if chmod 711 "$work" && "${as[@]}" "$bin/wiremill" --version >/dev/null 2>&1; then
+    other=${as[*]} no="this user may not read the campaign $work/out.wiremill: Permission denied"
+    no+="; ask its owner: \`wiremill run --group NAME\` lets a group read it"
+    mkdir mine && wiremill run -q -m m.wmm -o mine/o a.h5 >said 2>&1 && chmod 755 mine && chmod 0 mine/o.wiremill/ledger.db out.wiremill
+    [ ${#as[@]} = 0 ] || chown -R 65534 mine
+    ok "a campaign of another user" mistakes <<EOF
+5|$other $bin/wiremill status out|wiremill status: $no
+5|$other $bin/wiremill run -m m.wmm -o out a.h5|wiremill run: $no
+5|$other $bin/wiremill verify out|wiremill verify: $no
+5|$other $bin/wiremill status mine/o|wiremill-broker: this user may not read and write $work/mine/o.wiremill/ledger.db, a part of the campaign: Permission denied; ask its owner, or root, to let it
+EOF
+    chmod 755 out.wiremill
+else
+    skip "needs setpriv where root runs the tests, to be another user"
+fi
 for program in wiremill wiremill-broker wiremill-gateway wiremill-producer wiremill-serve wiremill-worker; do
     ok "a closed or full stdout of $program" mistakes <<EOF
 1|$program --help >&-|$program: $lost
