@@ -143,9 +143,10 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
                          errno == ENOSPC || errno == EDQUOT                      ? WM_EAGAIN
                          : errno == EMFILE || errno == ENFILE || errno == ENOMEM ? WM_EHOST
                                                                                  : WM_EBATCH,
-                         "cannot open %s: %s; let it be read and written%s", path, strerror (errno),
-                         what == WM_CAMPAIGN_SERVE ? ", or give another folder with --campaign"
-                                                   : "");
+                         "cannot open %s: %s; %s", path, strerror (errno),
+                         what == WM_CAMPAIGN_SERVE
+                             ? "let it be read and written, or give another folder with --campaign"
+                             : "this takes the campaign's owner, or root");
     if (lock_take (fd, dir, path, wait_ms, error)) {
         close (fd);
         return error->fault;

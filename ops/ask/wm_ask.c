@@ -213,11 +213,15 @@ static wm_fault_t no_campaign (const char *folder, wm_error_t *error)
                          "%.300s; name a campaign's folder, its output folder, or --broker "
                          "ENDPOINT",
                          why.text);
+    if (wm_folder_readable (folder, error))
+        return error->fault;
     if (wm_folder_campaign (folder, beside, &why)) /* nothing lies beside it */
         return wm_fault (error, WM_EBATCH,
                          "%.200s holds no campaign; name its folder, the output folder, or "
                          "--broker ENDPOINT",
                          folder);
+    if (wm_folder_readable (beside, error))
+        return error->fault;
     return wm_fault (error, WM_EBATCH,
                      "%.150s holds no campaign, nor is there %.150s beside it (the campaign of an "
                      "output folder that was renamed keeps its name: rename it too); name its "

@@ -6,6 +6,7 @@
 #include "ops/process/wm_command.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
 #include "schema/confine/wm_confine.h"
 #include "schema/session/wm_keys.h"
@@ -147,6 +148,21 @@ static wm_fault_t check_strange (const char *folder, wm_error_t *error)
     return error->fault;
 }
 
+/* Whether this user may go on with the campaign that is there.  */
+static wm_fault_t check_rights (const char *folder, wm_error_t *error)
+{
+    char log[PATH_MAX + 8], word[PATH_MAX];
+    snprintf (log, sizeof log, "%s/log", folder);
+    if (wm_folder_readable (folder, error))
+        return error->fault;
+    if (!access (folder, W_OK) && (!access (log, W_OK) || errno == ENOENT))
+        return WM_OK;
+    return wm_fault (error, WM_EBATCH,
+                     "this user may not write in the campaign %s: %s; inspect it with "
+                     "`wiremill status %s`, or choose another --output",
+                     folder, strerror (errno), wm_text_word (word, sizeof word, folder));
+}
+
 /* The folder of the campaign, beside the output folder unless it was given.  */
 static wm_fault_t make_campaign (wm_setup_t *self, const char *given, wm_error_t *error)
 {
@@ -157,6 +173,8 @@ static wm_fault_t make_campaign (wm_setup_t *self, const char *given, wm_error_t
     if (fault)
         return fault;
     self->had_campaign = stat (wanted, &status) == 0 && S_ISDIR (status.st_mode);
+    if (self->had_campaign && check_rights (wanted, error))
+        return error->fault;
     fault = make_folder (self->campaign, wanted, given ? "--campaign" : "the campaign's folder",
                          "campaign/", error);
     if (!fault && self->had_campaign)

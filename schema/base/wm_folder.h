@@ -56,6 +56,9 @@ wm_fault_t wm_folder_campaign (const char *output, char campaign[PATH_MAX], wm_e
    any more, or the one in it. false: no campaign is found, and `campaign` is "".  */
 bool wm_folder_find (const char *folder, char campaign[PATH_MAX]);
 
+/* WM_EBATCH: the folder of a campaign is there, and this user may not read it.  */
+wm_fault_t wm_folder_readable (const char *campaign, wm_error_t *error);
+
 /* Names the output folder of a campaign by its name alone: "/out" of "/out.wiremill" and of
    "/out/.wiremill"; of any other name the folder itself.  */
 void wm_folder_output (const char *campaign, char output[PATH_MAX]);

@@ -80,6 +80,16 @@ bool wm_folder_find (const char *folder, char campaign[PATH_MAX])
     return false;
 }
 
+wm_fault_t wm_folder_readable (const char *campaign, wm_error_t *error)
+{
+    if (!access (campaign, R_OK | X_OK) || errno != EACCES)
+        return WM_OK;
+    return wm_fault (error, WM_EBATCH,
+                     "this user may not read the campaign %.300s: %s; ask its owner: `wiremill "
+                     "run --group NAME` lets a group read it",
+                     campaign, strerror (EACCES));
+}
+
 /* Whether a program has opened it: a journal alone may be a person's.  */
 static bool was_opened (const char *campaign)
 {

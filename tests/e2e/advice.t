@@ -268,7 +268,7 @@ sites ()
             my $text = join "", $raw =~ /"((?:[^"\\]|\\.)*)"/g;
             print "$ARGV $1\n" while $text =~ /(`wiremill [^`]*`?|\btype(?=[: ])(?: this| the same)?|give another [^,;]*|--retry-held [a-z]+|to begin again, [^;]*)/g;
         }' broker/wm_*.c broker/{campaign,core}/wm_*.c producer/session/wm_produce*.c \
-        ops/{run,held,status,control}.c schema/wm_wait.h ops/*/wm_{account,ask,command,processes,workflow}.c | sort -u
+        ops/{run,held,status,control}.c schema/wm_wait.h ops/*/wm_{account,ask,command,processes,setup_folders,workflow}.c | sort -u
 }
 cat >"$work/sites" <<'END'
 broker/campaign/wm_campaign.c `wiremill rebuild %s --output %s` => moved
@@ -314,7 +314,9 @@ ops/ask/wm_ask.c type the same => open-changed
 ops/process/wm_command.c `wiremill %s %s => (what prints the others)
 ops/process/wm_command.c type the same => (a campaign whose command is not known)
 ops/process/wm_command.c type this => left
-ops/campaign/wm_processes.c `wiremill status %s` => (a campaign of another user)
+ops/campaign/wm_setup_folders.c `wiremill help confinement` => (a page: manual.t)
+ops/campaign/wm_setup_folders.c give another place for it => (a campaign's folder that cannot be made)
+ops/campaign/wm_setup_folders.c `wiremill status %s` => (a campaign of another user: process.t)
 ops/campaign/wm_processes.c type the same => (workers that the broker sends away: liar.t)
 ops/workflow/wm_workflow.c type the same => (files that no producer has tried: justin.t)
 producer/session/wm_produce_confine.c `wiremill help confinement` => (a page, which doc.t asks for)
