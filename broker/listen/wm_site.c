@@ -130,8 +130,8 @@ static void explain (const wm_site_t *site, const wm_address_t *given, size_t at
     wm_address_print (given, NULL, text);
     wm_address_print (&wider, NULL, range);
     if (wm_site_is_ipc (site)) {
-        wm_fault (error, WM_EHOST, "cannot listen on %s (.w, .p and .o): %s", text,
-                  zmq_strerror (saved));
+        wm_fault (error, WM_EHOST, "cannot listen on %s (.w, .p and .o): %s%s", text,
+                  zmq_strerror (saved), saved == ENOENT ? ": give a folder that is there" : "");
         return;
     }
     wm_port_holder (site->at.port[at], who);
@@ -148,7 +148,10 @@ static void explain (const wm_site_t *site, const wm_address_t *given, size_t at
     else
         wm_fault (error, WM_EHOST, "cannot listen on %s (port %d): %s%s", text, site->at.port[at],
                   zmq_strerror (saved),
-                  saved == EADDRNOTAVAIL ? ": no interface of this machine has it" : "");
+                  saved == EADDRNOTAVAIL ? ": no interface of this machine has it"
+                  : saved == EACCES && site->at.port[at] < 1024
+                      ? ": ports below 1024 are root's; choose a larger one"
+                      : "");
 }
 
 wm_fault_t wm_site_bind (wm_site_t *site, void *const socket[WM_PORTS], wm_error_t *error)

@@ -266,6 +266,32 @@ static void show_file (FILE *to, const json_t *status, const json_t *file)
     free (text);
 }
 
+/* What a hit without a place mostly is, if files have such.  */
+static void explain_places (FILE *out, const json_t *files)
+{
+    static const struct {
+        uint8_t status;
+        const char *text;
+    } places[] = {
+        { WM_HIT_BAD_WIRE, "its wire is not in its plane: wires count from 0 in each plane, and "
+                           "the number of a channel is no wire" },
+        { WM_HIT_BAD_TIME, "its time is not finite, or far outside the readout: times are in ticks "
+                           "unless their column is in us" },
+    };
+    size_t i;
+    const json_t *file;
+    for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
+        const char *reason = wm_hit_status_text (places[p].status);
+        bool any = false;
+        json_array_foreach (files, i, file)
+        {
+            any |= json_object_get (json_object_get (file, "reasons"), reason) != NULL;
+        }
+        if (any)
+            wm_words_print (out, "%s: %s", reason, places[p].text);
+    }
+}
+
 void wm_account_held (FILE *out, const json_t *status, size_t lines_max)
 {
     char n[32];
@@ -283,6 +309,7 @@ void wm_account_held (FILE *out, const json_t *status, size_t lines_max)
         fprintf (out, "held: %s of %s more files; ", wm_ask_rows (status), wm_show_count (more, n));
         wm_command_verb (out, "held --all", "", " lists them");
     }
+    explain_places (out, files);
     if (wm_account_misses (status))
         wm_words_print (out, "no such event: the file of the hits, or that of --planes, lacks the "
                              "event; with a file that has it in the same place, --retry-held "

@@ -14,6 +14,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,16 +127,27 @@ static wm_fault_t factors_check (double tau_us, double t0_us, double tick_us, do
                            where, (double) factor, (unsigned long long) last, tau_us);
 }
 
+/* What is needed; 0 and NaN stand for what is not known, all else was given.  */
+static const char *above_0 (char text[48], const char *name, double given)
+{
+    const bool is_given = given < 0 || given > 0;
+    const int n = snprintf (text, 48, "a %s above 0", name);
+    if (is_given)
+        snprintf (text + n, 48 - (size_t) n, " (not %.4g)", given);
+    return text;
+}
+
 /* Names all that are missing, so that one edit of the specification is enough.  */
 static wm_fault_t facts_check (double tau_us, double tick_us, double trigger_offset,
                                const char *where, wm_error_t *error)
 {
+    char text[2][48];
     const char *needs[3];
     unsigned n = 0;
     if (!(tau_us > 0))
-        needs[n++] = "a tau_us above 0";
-    if (!(tick_us > 0))
-        needs[n++] = "a tick_us above 0";
+        needs[n++] = above_0 (text[0], "tau_us", tau_us);
+    if (!(tick_us > 0 && isfinite (tick_us)))
+        needs[n++] = above_0 (text[1], "tick_us", tick_us);
     if (isnan (trigger_offset))
         needs[n++] = "trigger_offset";
     return n == 0 ? WM_OK

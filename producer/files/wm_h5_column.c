@@ -224,8 +224,9 @@ static wm_fault_t dataset_open (wm_column_t *column, wm_error_t *error)
     wm_dataset_t *data = column->data;
     const H5L_type_t odd = wm_h5_link_odd (column->file, column->name);
     if (odd != H5L_TYPE_HARD && odd != H5L_TYPE_ERROR)
-        return wm_fault (error, WM_EBATCH, "%s: %s is a link: refused", wm_h5_path (column->file),
-                         column->name);
+        return wm_fault (error, WM_EBATCH,
+                         "%s: %s is a link: refused; write the dataset itself there",
+                         wm_h5_path (column->file), column->name);
     static hid_t access;
     if (!access)
         access = H5Pcreate (H5P_DATASET_ACCESS);

@@ -130,7 +130,10 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, wm_error_t
     wm_reader_t *self = NULL;
     const int fd = wm_file_open (path, NULL, error);
     if (fd < 0 && wm_kind_of (path) == WM_KIND_BROKEN)
-        wm_fault (error, WM_EBATCH, "%.300s: a symbolic link to a file that does not exist", path);
+        wm_fault (error, WM_EBATCH, "%.300s: %s", path,
+                  access (path, F_OK) && errno == ELOOP
+                      ? "a symbolic link that leads to itself"
+                      : "a symbolic link to a file that does not exist");
     else if (fd >= 0 && read (fd, magic, sizeof magic) < 0)
         wm_fault (error, WM_EBATCH, "%.300s: cannot be read: %s", path, strerror (errno));
     else if (fd >= 0 && wm_hits_csv_is (path))

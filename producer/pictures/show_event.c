@@ -69,7 +69,7 @@ static int read_origin (void *arg, FILE *out)
     if (!file) {
         wm_log_sanitize (error.text);
         fprintf (stderr, "wiremill show: %s\n", error.text);
-        return WM_EXIT_INPUT;
+        return wm_exit_of (error.fault);
     }
     const bool is_ours = wm_h5_text (file, "input", text, sizeof text);
     for (int i = 0; i < 4 && is_ours; i++)

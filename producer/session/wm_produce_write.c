@@ -243,13 +243,13 @@ static void warn_lifetime (wm_produce_t *self, const wm_input_t *input)
     if (isfinite ((float) exp (odd->growth)))
         wm_produce_warn (self,
                          "%s: tau_us %g is shorter than the readout behind the trigger, %g us: its "
-                         "end is multiplied by %.3g. tau_us is in microseconds",
+                         "end is multiplied by %.3g. tau_us and tick_us are in microseconds",
                          input->path, odd->tau_us, us, exp (odd->growth));
     else
         wm_produce_warn (self,
                          "%s: the lifetime correction overflows: tau_us %g for a readout of %g us "
-                         "behind the trigger? tau_us is in microseconds. Hits near pixels that "
-                         "overflow are held as bad pixels",
+                         "behind the trigger? tau_us and tick_us are in microseconds. Hits near "
+                         "pixels that overflow are held as bad pixels",
                          input->path, odd->tau_us, us);
 }
 

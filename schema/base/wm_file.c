@@ -35,12 +35,20 @@ bool wm_file_is_full (int failed)
     return failed == ENOSPC || failed == EDQUOT;
 }
 
+/* What a person can do about it; `other`: about what is not known here.  */
+static const char *advice (int failed, const char *other)
+{
+    return wm_file_is_full (failed) ? "; free some space there"
+           : failed == EFBIG
+               ? "; ulimit -f of this shell, or that file system, allows no larger file"
+               : other;
+}
+
 static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
 {
     return wm_fault (error, wm_file_is_full (errno) ? WM_EAGAIN : WM_EHOST,
                      "%.300s: cannot %s: %s%s", path, verb,
-                     errno ? strerror (errno) : "a library failed",
-                     wm_file_is_full (errno) ? "; free some space there" : "");
+                     errno ? strerror (errno) : "a library failed", advice (errno, ""));
 }
 
 wm_fault_t wm_file_unwritten (const char *path, int failed, wm_error_t *error)
@@ -534,12 +542,6 @@ void wm_file_abort (wm_file_new_t *self)
 }
 
 /* ---- folders --------------------------------------------------------------------------------- */
-
-/* What a person can do where a folder cannot be made.  */
-static const char *advice (int failed, const char *other)
-{
-    return wm_file_is_full (failed) ? "; free some space there" : other;
-}
 
 wm_fault_t wm_folder_make (const char *path, mode_t mode, wm_error_t *error)
 {

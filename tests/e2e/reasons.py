@@ -188,9 +188,9 @@ def mistakes(folder, size, events, join):
          f"~held: {{}}/us.h5: its hits miss the signal: [0-9]+ of {n} have nothing but zeros in their patch .hit_table/time read in "
          f"ticks.. In us most find more: write the times in ticks. {check}",
          f"warning: {{}}/seconds.h5: the lifetime correction overflows: tau_us 0.003 for a readout of {us:g} us behind the trigger? "
-         "tau_us is in microseconds. Hits near pixels that overflow are held as bad pixels",
+         "tau_us and tick_us are in microseconds. Hits near pixels that overflow are held as bad pixels",
          f"warning: {{}}/short.h5: tau_us 1000 is shorter than the readout behind the trigger, {us:g} us: its end is multiplied by "
-         f"{np.exp(us / 1000):.3g}. tau_us is in microseconds",
+         f"{np.exp(us / 1000):.3g}. tau_us and tick_us are in microseconds",
          "warning: {}/volts.h5: 100 % of its pixels with charge lie beyond adc: [-10, 30] of the specification and are set to that. "
          "Check that samples are in ADC; amplitude in --spec scales them")
 
