@@ -203,13 +203,8 @@ static wm_fault_t ids_open (dense_t *self, const char *dataset, wm_error_t *erro
     snprintf (name, sizeof name, "%.*sevent_id", slash ? (int) (slash + 1 - dataset) : 0, dataset);
     if (!wm_h5_has (self->reader.file, name))
         return part_add (self, 0, self->reader.n_row, error);
-    wm_fault_t fault =
-        wm_h5_column (self->reader.file, name, WM_H5_INTEGER, 3, &self->event_id, error);
-    if (!fault && self->event_id.n_row != self->reader.n_row)
-        fault = wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, %s %llu",
-                          wm_h5_path (self->reader.file), name,
-                          (unsigned long long) self->event_id.n_row, dataset,
-                          (unsigned long long) self->reader.n_row);
+    wm_fault_t fault = wm_layout_column (self->reader.file, name, WM_H5_INTEGER, 3, &self->patches,
+                                         &self->event_id, error);
     if (fault || (fault = wm_index_read (&self->reader.index, &self->event_id, true, error)) ||
         (fault =
              wm_rows_scan (&self->rows, &self->reader.index, &self->event_id, NULL, false, error)))

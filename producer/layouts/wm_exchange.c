@@ -394,44 +394,15 @@ static const wm_layout_t layout = { .name = "wiremill exchange",
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-typedef struct {
-    const char *name;
-    wm_h5_class_t class;
-    uint32_t width;
-    wm_column_t *column;
-    bool optional;
-} wanted_t;
-
-/* Opens the columns of a table; all have as many rows as the first.  */
-static wm_fault_t table_open (exchange_t *self, const wanted_t *wanted, uint32_t count,
-                              wm_error_t *error)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        wm_column_t *column = wanted[i].column;
-        if (wanted[i].optional && !wm_h5_has (self->reader.file, wanted[i].name))
-            continue;
-        wm_fault_t fault = wm_h5_column (self->reader.file, wanted[i].name, wanted[i].class,
-                                         wanted[i].width, column, error);
-        if (fault)
-            return fault;
-        if (column->n_row != wanted[0].column->n_row)
-            return wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, %s %llu",
-                             wm_h5_path (self->reader.file), column->name,
-                             (unsigned long long) column->n_row, wanted[0].name,
-                             (unsigned long long) wanted[0].column->n_row);
-    }
-    return WM_OK;
-}
-
 static wm_fault_t map_read (exchange_t *self, wm_error_t *error)
 {
     wm_column_t column[5] = { { 0 } };
-    const wanted_t wanted[] = { { "wire_table/channel", WM_H5_INTEGER, 1, &column[0], false },
-                                { "wire_table/cryostat", WM_H5_INTEGER, 1, &column[1], false },
-                                { "wire_table/tpc", WM_H5_INTEGER, 1, &column[2], false },
-                                { "wire_table/plane", WM_H5_INTEGER, 1, &column[3], false },
-                                { "wire_table/wire", WM_H5_INTEGER, 1, &column[4], false } };
-    wm_fault_t fault = table_open (self, wanted, 5, error);
+    const wm_wanted_t wanted[] = { { "wire_table/channel", WM_H5_INTEGER, 1, &column[0], false },
+                                   { "wire_table/cryostat", WM_H5_INTEGER, 1, &column[1], false },
+                                   { "wire_table/tpc", WM_H5_INTEGER, 1, &column[2], false },
+                                   { "wire_table/plane", WM_H5_INTEGER, 1, &column[3], false },
+                                   { "wire_table/wire", WM_H5_INTEGER, 1, &column[4], false } };
+    wm_fault_t fault = wm_layout_columns (self->reader.file, wanted, 5, error);
     uint64_t n = column[0].n_row;
     if (!fault && n > 1u << 26)
         fault = wm_fault (error, WM_EBATCH, "%s: wire_table has %llu rows",
@@ -464,7 +435,7 @@ static wm_fault_t map_read (exchange_t *self, wm_error_t *error)
 
 static wm_fault_t tables_open (exchange_t *self, wm_error_t *error)
 {
-    const wanted_t event[] = {
+    const wm_wanted_t event[] = {
         { "event_table/event_id", WM_H5_INTEGER, 3, &self->event_id, false },
         { "event_table/n_tick", WM_H5_INTEGER, 1, &self->n_tick, false },
         { "event_table/tick_us", WM_H5_FLOAT, 1, &self->tick_us, true },
@@ -473,7 +444,7 @@ static wm_fault_t tables_open (exchange_t *self, wm_error_t *error)
         { "event_table/lifetime", WM_H5_FLOAT, 0, &self->lifetime, true },
         { "event_table/drift_cm_us", WM_H5_FLOAT, 1, &self->drift_cm_us, true },
     };
-    const wanted_t plane[] = {
+    const wm_wanted_t plane[] = {
         { "plane_table/event_id", WM_H5_INTEGER, 3, &self->plane_event_id, false },
         { "plane_table/cryostat", WM_H5_INTEGER, 1, &self->plane_cryostat, false },
         { "plane_table/tpc", WM_H5_INTEGER, 1, &self->plane_tpc, false },
@@ -481,27 +452,30 @@ static wm_fault_t tables_open (exchange_t *self, wm_error_t *error)
         { "plane_table/n_wire", WM_H5_INTEGER, 1, &self->plane_n_wire, false },
         { "plane_table/pitch_cm", WM_H5_FLOAT, 1, &self->plane_pitch_cm, true },
     };
-    const wanted_t roi[] = {
+    const wm_wanted_t roi[] = {
         { "roi_table/event_id", WM_H5_INTEGER, 3, &self->roi_event_id, false },
         { "roi_table/channel", WM_H5_INTEGER, 1, &self->roi_channel, false },
         { "roi_table/tick", WM_H5_INTEGER, 1, &self->roi_tick, false },
         { "roi_table/n", WM_H5_INTEGER, 1, &self->roi_n, false },
     };
-    const wanted_t value[] = { { "roi_value/adc", WM_H5_FLOAT, 1, &self->roi_value, false } };
-    const wanted_t bad[] = {
+    const wm_wanted_t value[] = { { "roi_value/adc", WM_H5_FLOAT, 1, &self->roi_value, false } };
+    const wm_wanted_t bad[] = {
         { "bad_channel/event_id", WM_H5_INTEGER, 3, &self->bad_event_id, false },
         { "bad_channel/channel", WM_H5_INTEGER, 1, &self->bad_channel, false },
     };
     wm_fault_t fault;
-    if ((fault = table_open (self, event, 7, error)) ||
-        (fault = table_open (self, plane, 6, error)) ||
-        (fault = table_open (self, roi, 4, error)) ||
-        (fault = table_open (self, value, 1, error)) || (fault = map_read (self, error)))
+    if ((fault = wm_layout_columns (self->reader.file, event, 7, error)) ||
+        (fault = wm_layout_columns (self->reader.file, plane, 6, error)) ||
+        (fault = wm_layout_columns (self->reader.file, roi, 4, error)) ||
+        (fault = wm_layout_columns (self->reader.file, value, 1, error)) ||
+        (fault = map_read (self, error)))
         return fault;
     self->samples = wm_waves_new (&self->roi_value, error);
     if (!self->samples)
         return WM_EHOST;
-    return wm_h5_has (self->reader.file, "bad_channel") ? table_open (self, bad, 2, error) : WM_OK;
+    return wm_h5_has (self->reader.file, "bad_channel")
+               ? wm_layout_columns (self->reader.file, bad, 2, error)
+               : WM_OK;
 }
 
 static wm_fault_t tables_scan (exchange_t *self, wm_error_t *error)

@@ -1,4 +1,4 @@
-/* wm_hits.c - the hit table of the plane layouts.  */
+/* wm_hits.c - columns of a layout's tables, and the hit table of the plane layouts.  */
 #include "producer/layouts/wm_layout.h"
 
 #include <math.h>
@@ -8,19 +8,25 @@
 
 #define SPANS_FEW 4ull /* an event; with more, hits are in no order */
 
-static wm_fault_t column_open (wm_hits_t *self, wm_h5_t *file, const char *table, const char *name,
-                               wm_h5_class_t class, wm_column_t *column, wm_error_t *error)
+wm_fault_t wm_layout_column (wm_h5_t *file, const char *name, wm_h5_class_t class, uint32_t width,
+                             const wm_column_t *first, wm_column_t *column, wm_error_t *error)
 {
-    char path[96];
-    const wm_column_t *first = self->event_id;
-    if (!name)
-        return WM_OK;
-    snprintf (path, sizeof path, "%s/%s", table, name);
-    wm_fault_t fault = wm_h5_column (file, path, class, 1, column, error);
-    if (!fault && column->n_row != first->n_row)
-        fault = wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, %s %llu", wm_h5_path (file),
-                          path, (unsigned long long) column->n_row, first->name,
-                          (unsigned long long) first->n_row);
+    const wm_fault_t fault = wm_h5_column (file, name, class, width, column, error);
+    return fault || column->n_row == first->n_row
+               ? fault
+               : wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, %s %llu", wm_h5_path (file),
+                           column->name, (unsigned long long) column->n_row, first->name,
+                           (unsigned long long) first->n_row);
+}
+
+wm_fault_t wm_layout_columns (wm_h5_t *file, const wm_wanted_t *wanted, uint32_t count,
+                              wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    for (const wm_wanted_t *one = wanted; one < wanted + count && !fault; one++)
+        if (!one->is_optional || wm_h5_has (file, one->name))
+            fault = wm_layout_column (file, one->name, one->class, one->width, wanted->column,
+                                      one->column, error);
     return fault;
 }
 
@@ -45,8 +51,12 @@ wm_fault_t wm_hits_columns (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_
                  { names->time, &self->time, WM_H5_FLOAT },
                  { names->id, &self->id, WM_H5_INTEGER } };
     self->is_wire_float = names->is_wire_float;
-    for (size_t i = 0; i < sizeof list / sizeof *list && !fault; i++)
-        fault = column_open (self, file, table, list[i].name, list[i].class, list[i].column, error);
+    for (size_t i = 0; i < sizeof list / sizeof *list && !fault; i++) {
+        snprintf (path, sizeof path, "%s/%s", table, list[i].name ? list[i].name : "");
+        if (list[i].name)
+            fault = wm_layout_column (file, path, list[i].class, 1, self->event_id, list[i].column,
+                                      error);
+    }
     return fault;
 }
 

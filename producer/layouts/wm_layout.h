@@ -57,6 +57,22 @@ struct wm_reader_t {
 void *wm_layout_new (size_t bytes, const wm_layout_t *layout, const wm_spec_t *spec, wm_h5_t **file,
                      wm_reader_t **inner, wm_error_t *error);
 
+/* Opens a column, which has as many rows as `first` of its table. WM_EBATCH: it has not, or is
+   missing or of another kind.  */
+wm_fault_t wm_layout_column (wm_h5_t *file, const char *name, wm_h5_class_t class, uint32_t width,
+                             const wm_column_t *first, wm_column_t *column, wm_error_t *error);
+
+/* The same of several columns of a table, of which `wanted[0]` is the first.  */
+typedef struct {
+    const char *name;
+    wm_h5_class_t class;
+    uint32_t width;
+    wm_column_t *column;
+    bool is_optional;
+} wm_wanted_t;
+wm_fault_t wm_layout_columns (wm_h5_t *file, const wm_wanted_t *wanted, uint32_t count,
+                              wm_error_t *error);
+
 /* Ends the opening of a reader of a hit table: counts its events and rows. After a fault destroys
    it, and returns NULL.  */
 wm_reader_t *wm_layout_done (wm_reader_t *self, wm_fault_t fault);

@@ -171,29 +171,19 @@ static const wm_layout_t layout = { .name = "OpenSamples",
 
 static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
 {
-    struct {
-        const char *name;
-        wm_h5_class_t class;
-        uint32_t width;
-        wm_column_t *column;
-    } list[] = { { "event_table/event_id", WM_H5_INTEGER, 3, &self->event_id },
-                 { "wire_table/event_id", WM_H5_INTEGER, 3, &self->wire_event_id },
-                 { "wire_table/local_plane", WM_H5_INTEGER, 1, &self->plane },
-                 { "wire_table/local_wire", WM_H5_INTEGER, 1, &self->wire },
-                 { "wire_table/tpc", WM_H5_INTEGER, 1, &self->tpc },
-                 { "wire_table/adc", WM_H5_FLOAT, 0, &self->adc } };
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        wm_column_t *column = list[i].column;
-        wm_fault_t fault = wm_h5_column (self->reader.file, list[i].name, list[i].class,
-                                         list[i].width, column, error);
-        if (fault)
-            return fault;
-        if (i > 1 && column->n_row != self->wire_event_id.n_row)
-            return wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, wire_table/event_id %llu",
-                             wm_h5_path (self->reader.file), column->name,
-                             (unsigned long long) column->n_row,
-                             (unsigned long long) self->wire_event_id.n_row);
-    }
+    const wm_wanted_t event = { "event_table/event_id", WM_H5_INTEGER, 3, &self->event_id, false };
+    const wm_wanted_t wires[] = {
+        { "wire_table/event_id", WM_H5_INTEGER, 3, &self->wire_event_id, false },
+        { "wire_table/local_plane", WM_H5_INTEGER, 1, &self->plane, false },
+        { "wire_table/local_wire", WM_H5_INTEGER, 1, &self->wire, false },
+        { "wire_table/tpc", WM_H5_INTEGER, 1, &self->tpc, false },
+        { "wire_table/adc", WM_H5_FLOAT, 0, &self->adc, false },
+    };
+    wm_fault_t fault = wm_layout_columns (self->reader.file, &event, 1, error);
+    if (!fault)
+        fault = wm_layout_columns (self->reader.file, wires, 5, error);
+    if (fault)
+        return fault;
     if (self->adc.n_dim != 2)
         return wm_fault (error, WM_EBATCH, "%s: wire_table/adc is not of shape (wires, ticks)",
                          wm_h5_path (self->reader.file));

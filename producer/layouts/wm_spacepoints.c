@@ -194,27 +194,20 @@ static const wm_layout_t layout = { .name = "space points",
 static wm_fault_t table_open (spacepoints_t *self, wm_error_t *error)
 {
     wm_h5_t *file = self->reader.inner->file;
-    const uint32_t n_channel = self->reader.spec->n_channel;
     wm_fault_t fault;
     if (!wm_h5_has (file, "spacepoint_table"))
         return wm_fault (error, WM_EBATCH,
                          "%.300s: points: spacepoints reads numl's spacepoint_table, which it does "
                          "not have",
                          wm_h5_path (file));
-    if ((fault = wm_h5_column (file, "spacepoint_table/event_id", WM_H5_INTEGER, 3, &self->event_id,
-                               error)) ||
-        (fault = wm_h5_column (file, "spacepoint_table/spacepoint_id", WM_H5_INTEGER, 1, &self->id,
-                               error)) ||
-        (fault = wm_h5_column (file, "spacepoint_table/hit_id", WM_H5_INTEGER, n_channel,
-                               &self->hits, error)))
+    const wm_wanted_t wanted[] = {
+        { "spacepoint_table/event_id", WM_H5_INTEGER, 3, &self->event_id, false },
+        { "spacepoint_table/spacepoint_id", WM_H5_INTEGER, 1, &self->id, false },
+        { "spacepoint_table/hit_id", WM_H5_INTEGER, self->reader.spec->n_channel, &self->hits,
+          false },
+    };
+    if ((fault = wm_layout_columns (file, wanted, 3, error)))
         return fault;
-    if (self->id.n_row != self->event_id.n_row || self->hits.n_row != self->event_id.n_row)
-        return wm_fault (error, WM_EBATCH,
-                         "%.300s: spacepoint_table: event_id has %llu rows, spacepoint_id %llu, "
-                         "hit_id %llu",
-                         wm_h5_path (file), (unsigned long long) self->event_id.n_row,
-                         (unsigned long long) self->id.n_row,
-                         (unsigned long long) self->hits.n_row);
     const wm_index_t *inner = &self->reader.inner->index;
     for (uint32_t i = 0; i < inner->n_event; i++)
         if ((fault = wm_index_add (&self->reader.index, &inner->event[i], error)))
