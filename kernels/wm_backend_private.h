@@ -77,9 +77,6 @@ extern const wm_backend_t wm_backend_reference, wm_backend_sparse, wm_backend_op
 extern const wm_backend_t wm_backend_openvino, wm_backend_onnxruntime, wm_backend_cuda,
     wm_backend_cudnn;
 
-/* Checks that --isa names an instruction set that there is, of any CPU. WM_EUSAGE: it does not.  */
-wm_fault_t wm_backend_isa_check (const char *isa, wm_error_t *error);
-
 /* Returns the functions of an engine, opening its shared object if it has one. NULL with WM_EHOST
    and how to get it.  */
 const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *error);

@@ -54,9 +54,9 @@ typedef struct {
    name, of which every bool is false.  */
 const wm_engine_t *wm_device_engine (const char *name);
 
-/* Checks that --device and --isa are names that there are, and that the engine of --engine heeds
-   them and --precision (NULL: not given). WM_EUSAGE: they are not, or it would compute as without.
-   "auto" heeds what it can.  */
+/* Checks --device, and that the engine of --engine heeds it, --precision and --isa (NULL: not
+   given). WM_EUSAGE: no device has that name, or the engine would compute as without. "auto" heeds
+   what it can.  */
 wm_fault_t wm_device_heeds (const char *engine, const char *device, const char *precision,
                             const char *isa, wm_error_t *error);
 

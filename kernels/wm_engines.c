@@ -115,7 +115,7 @@ wm_fault_t wm_device_heeds (const char *engine, const char *device, const char *
     const wm_engine_t *row = wm_device_engine (engine);
     const bool fast = precision && strcmp (precision, "fast") == 0,
                split = precision && strcmp (precision, "split") == 0;
-    if (check_device (device, error) || (isa && wm_backend_isa_check (isa, error)))
+    if (check_device (device, error))
         return error->fault;
     if (!*row->name)
         return WM_OK;

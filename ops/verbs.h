@@ -152,10 +152,9 @@ static inline bool wm_share_refused (const wm_args_t *args)
              "kept as NAME.changed-1"}
 
 #define INPUT_OPTIONS \
-    {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB, .many = true, \
-     .task = "inputs", \
+    {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB, .task = "inputs", \
      .help = "files to score, or URLs (root://, https://); may be repeated"}, \
-    {.name = "input-list", .value = "FILE", .path = WM_PATH_LIST, .many = true, \
+    {.name = "input-list", .value = "FILE", .path = WM_PATH_LIST, \
      .text = "a list of one path a line", \
      .help = "one path a line; lines that begin with # are comments; - is standard input"}, \
     {.name = "scratch", .value = "DIR", .path = WM_PATH_FOLDER, \

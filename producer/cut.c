@@ -27,7 +27,7 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "input", .letter = 'i', .value = "FILE",
+    {.name = "input", .letter = 'i', .value = "FILE", .once = true,
      .path = WM_PATH_READ, .is_needed = true, .task = "what is cut",
      .help = "any layout that a campaign reads"},
     {.name = "planes", .value = "FILE", .path = WM_PATH_READ,

@@ -47,7 +47,7 @@ static const wm_option_t options[] = {
      .help = "another output: a page has both; --worst is what differs most from it"},
     {.name = "score", .value = "NAME",
      .help = "colour hits by this score (default: what they are called)"},
-    {.name = "input", .letter = 'i', .value = "FILE", .path = WM_PATH_READ,
+    {.name = "input", .letter = 'i', .value = "FILE", .path = WM_PATH_READ, .once = true,
      .help = "where the event is (default: as the output states)"},
     {.name = "planes", .value = "FILE",
      .path = WM_PATH_READ, .help = "frames of the hits, as in wiremill run"},

@@ -10,11 +10,9 @@
    A kernel computes a small test before it is used, and is refused if a result is wrong.  */
 #include "kernels/sparse/wm_sparse.h"
 #include "kernels/sparse/wm_sparse_tiles.h"
-#include "kernels/wm_backend_private.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -354,24 +352,6 @@ static uint32_t list_rows (unsigned asked, const char *isa, const wm_sparse_kern
     return n;
 }
 
-#define ISA_NAMES                                                                                  \
-    "amx, avx512-vnni, avx512, avx-vnni, avx2, neon, c and sse2 are known, also as avx512/bf16 "   \
-    "with bf16, bf16x3, int16 or fp32"
-
-wm_fault_t wm_backend_isa_check (const char *isa, wm_error_t *error)
-{
-    const char *precision = strchrnul (isa, '/');
-    char name[16], text[24];
-    snprintf (name, sizeof name, " %.*s,", (int) (precision - isa), isa);
-    snprintf (text, sizeof text, " %s,", *precision ? precision + 1 : "fp32");
-    if (isa[0] && !strpbrk (isa, ", ") &&
-        strstr (" amx, avx512-vnni, avx512, avx-vnni, avx2, neon, c, sse2,", name) &&
-        strstr (" bf16, bf16x3, int16, fp32,", text))
-        return WM_OK;
-    return wm_fault (error, WM_EUSAGE, "--isa: there is no instruction set '%.64s': " ISA_NAMES,
-                     isa);
-}
-
 uint32_t wm_sparse_kernel_rank (const char *precision, const char *isa,
                                 const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS], wm_error_t *error)
 {
@@ -380,8 +360,9 @@ uint32_t wm_sparse_kernel_rank (const char *precision, const char *isa,
     const uint32_t n = list_rows (precision_of (precision), isa, rank);
     if (n == 0)
         wm_fault (error, WM_EHOST,
-                  "instruction set '%.64s': not what this CPU can run in %s; " ISA_NAMES
-                  "; leave out --isa (and WM_ISA) for the best",
+                  "instruction set '%.64s': not what this CPU can run in %s; amx, avx512-vnni, "
+                  "avx512, avx-vnni, avx2, neon, c and sse2 are known, also as avx512/bf16 "
+                  "with bf16, bf16x3, int16 or fp32; leave out --isa (and WM_ISA) for the best",
                   isa ? isa : "", precision);
     return n;
 }

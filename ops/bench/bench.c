@@ -45,10 +45,10 @@ static const wm_option_t options[] = {
      .path = WM_PATH_READ, .may_lack = true, .task = "what is scored",
      .help = "ONNX file, .wmm of wiremill import, or what a plug-in takes (default: wiremill model "
              "new --seed 1)"},
-    {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB, .many = true,
+    {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB,
      .help = "files to score; may be repeated (default: synthetic events)"},
     {.name = "input-list", .value = "FILE",
-     .path = WM_PATH_LIST, .many = true,
+     .path = WM_PATH_LIST,
      .text = "a list of one path a line", .help = "one path a line; - is standard input"},
     {.name = "events", .value = "N", .fallback = "2", .least = 1, .most = 100000,
      .help = "synthetic events"},

@@ -20,7 +20,7 @@
 /* clang-format off */
 #define WM_MODELS_OPTIONS \
     {.name = "model", .letter = 'm', .value = "NAME=FILE", \
-     .path = WM_PATH_READ, .many = true, .task = "what is served", \
+     .path = WM_PATH_READ, .task = "what is served", \
      .help = "a model (.onnx, .pb, .graphdef, .wmm) and the name that clients call it by; may be " \
              "repeated; NAME:2=FILE is version 2"}, \
     {.name = "model-repository", .letter = 'r', .value = "DIR", .path = WM_PATH_PRESENT, \

@@ -536,9 +536,8 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
 /* Refuses a second file for what takes one: which of the two is meant, a person knows alone.  */
 static bool check_twice (const wm_args_t *self, const wm_option_t *option, const char *value)
 {
-    const bool is_file = option->path == WM_PATH_READ || option->path == WM_PATH_LIST ||
-                         option->path == WM_PATH_GLOB || option->path == WM_PATH_WRITTEN;
-    const char *first = is_file && !option->many ? wm_args_each (self, option->name, 0) : NULL;
+    const bool once = option->once || option->path == WM_PATH_WRITTEN;
+    const char *first = once ? wm_args_each (self, option->name, 0) : NULL;
     return !first || strcmp (first, value) == 0 ||
            refuse (self->verb, "--%s takes one file, and is given %.200s and %.200s", option->name,
                    first, value);

@@ -47,8 +47,8 @@ typedef struct {
     bool is_needed;    /* the command is refused without it */
     bool may_be_empty; /* "" is a value, else it is refused */
     wm_path_use_t path;
-    bool many;     /* may be given several times (wm_args_each); a second file for what takes one is
-                      refused, of all others the last value counts */
+    bool once;     /* a second, other value is refused, as for files to write; of other options
+                      the last value counts */
     bool may_lack; /* with path: no such file is for the verb, which knows other names, too */
     const char *text; /* of WM_PATH_READ and LIST: what it must be ("a channel map"); a file that is
                          no text (wm_kind.h) is refused */

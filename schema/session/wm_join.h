@@ -38,7 +38,7 @@ typedef struct {
 /* clang-format off */
 #define WM_JOIN_OPTION \
     {.name = "join-file", .value = "FILE", .path = WM_PATH_READ, \
-     .text = "a join file", .may_lack = true, .many = true, \
+     .text = "a join file", .may_lack = true, \
      .help = "its line is the key for the broker, - reads it from standard input; may be given " \
              "once for each role or broker (default: $WM_JOIN_FILE)"}
 /* clang-format on */

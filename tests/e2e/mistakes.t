@@ -137,20 +137,16 @@ ok "options that the engine does not heed" mistakes <<EOF
 2|wiremill work -b ipc:///b --engine openvino --isa avx2|wiremill work: --isa and --engine openvino do not go together: only the engine sparse has instruction sets to choose from; leave one of the two out; see wiremill work --help
 EOF
 devices="--device takes auto, cpu, cuda, cuda:N, opencl or opencl:N, not"
-isas="amx, avx512-vnni, avx512, avx-vnni, avx2, neon, c and sse2 are known, also as avx512/bf16 with bf16, bf16x3, int16 or fp32"
 imported="was imported for the engines of wiremill: leave --engine out, or give --model the file that the plug-in takes"
-ok "devices, instruction sets and engines that there are not" mistakes <<EOF
+ok "devices and engines that there are not" mistakes <<EOF
 2|wiremill run -m m.wmm -o o a.h5 --device gpu|wiremill run: $devices 'gpu'; see wiremill run --help
 2|wiremill run -m m.wmm -o o a.h5 --device cpu:1|wiremill run: $devices 'cpu:1'; see wiremill run --help
 2|wiremill run -m m.wmm -o o a.h5 --device cuda:-1|wiremill run: --device cuda:-1: a GPU is cuda:N, N a number; see wiremill run --help
 2|wiremill work -b ipc:///b --device CPU|wiremill work: $devices 'CPU'; see wiremill work --help
 2|wiremill gateway -m m=m.wmm --device gpu|wiremill gateway: $devices 'gpu'
-2|wiremill run -m m.wmm -o o a.h5 --isa 'avx2, c'|wiremill run: --isa: there is no instruction set 'avx2, c': $isas; see wiremill run --help
-2|wiremill bench --isa avx-512|wiremill bench: --isa: there is no instruction set 'avx-512': $isas; see wiremill bench --help
 2|wiremill run -m m.wmm -o o a.h5 --engine ./a.h5|wiremill run: --engine ./a.h5: a plug-in, but m.wmm $imported
 EOF
 ok "two files for what takes one" mistakes <<EOF
-2|wiremill run -m m.wmm -m a.onnx -o o a.h5|wiremill run: --model takes one file, and is given m.wmm and a.onnx; see wiremill run --help
 2|wiremill cut -i a.h5 -i ./a.h5 --patches p.npy|wiremill cut: --input takes one file, and is given a.h5 and ./a.h5; see wiremill cut --help
 2|wiremill show s.h5 -o a.html --output=b.html|wiremill show: --output takes one file, and is given a.html and b.html; see wiremill show --help
 EOF
