@@ -150,7 +150,7 @@ static void put_row (FILE *out, const wm_live_filter_t *self, const wm_live_filt
     wm_page_print (out, "%s", row->what);
     if (*row->place)
         wm_page_put (out, "small", "%s", row->place);
-    fputs ("</td>", out);
+    fputs ("</td>\n", out);
     wm_live_number (out, "", row->value, row->number);
     fputs ("<td>", out);
     wm_page_print (out, "%s", reason_of (row));

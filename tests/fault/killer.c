@@ -5,8 +5,8 @@
    WM_KILLER names: lines "wire column how", how one of segv, abort, kill, exit, hang, fault. Wire
    and column are the cell of the hit as it travels in a batch. To the file that WM_KILLER_NOTES
    names it adds which GPU it was given; its start takes WM_KILLER_OPEN_MS longer, a batch takes
-   WM_KILLER_SLOW_MS longer, and kills it in any
-   case as WM_KILLER_ALWAYS says. Of ten batches it refuses the first WM_KILLER_REFUSES, and
+   WM_KILLER_SLOW_MS longer, from its fourth on as long as the file WM_KILLER_GATE is there, and kills
+   it in any case as WM_KILLER_ALWAYS says. Of ten batches it refuses the first WM_KILLER_REFUSES, and
    lives. Of WM_KILLER_LIES batches the last has a score that is off by 0.01. The file that
    WM_KILLER_START names, where it is there, has what its start does: refuse, lie (about known
    answers), or one of the above.  */
@@ -29,6 +29,7 @@ static int n_bad, slow_ms, refuses, lies;
 static bool lies_always;
 static atomic_int n_batch, n_scored;
 static const char *always; /* every batch kills it */
+static const char *gate;
 
 static wm_fault_t die (const char *how, wm_error_t *error)
 {
@@ -69,6 +70,7 @@ static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
     const char *gpu = getenv ("CUDA_VISIBLE_DEVICES"), *order = getenv ("CUDA_DEVICE_ORDER");
     slow_ms = getenv ("WM_KILLER_SLOW_MS") ? atoi (getenv ("WM_KILLER_SLOW_MS")) : 0;
     always = getenv ("WM_KILLER_ALWAYS");
+    gate = getenv ("WM_KILLER_GATE");
     refuses = getenv ("WM_KILLER_REFUSES") ? atoi (getenv ("WM_KILLER_REFUSES")) : 0;
     lies = getenv ("WM_KILLER_LIES") ? atoi (getenv ("WM_KILLER_LIES")) : 0;
     if (getenv ("WM_KILLER_OPEN_MS"))
@@ -92,7 +94,11 @@ static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
 static wm_fault_t killer_score (void *engine, const wm_batch_t *batch, uint8_t *status,
                                 float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
+    static atomic_int n_passed;
     usleep (1000 * (unsigned) slow_ms);
+    while (gate && n_passed >= 3 && access (gate, F_OK) == 0)
+        usleep (10000);
+    n_passed++;
     if (batch->kind != WM_BATCH_PATCHES && n_batch++ % 10 < refuses)
         return wm_fault (error, WM_EBATCH, "this machine cannot");
     if (always && batch->kind != WM_BATCH_PATCHES)
