@@ -5,8 +5,13 @@
 # `make help` lists the targets whose line ends in a ## comment, under the ##@ headings.
 
 comma   := ,
+# Of the command line alone: environments have an ARCH of other builds.
+ifneq ($(origin ARCH),command line)
+ARCH :=
+endif
+$(if $(filter-out arm64,$(ARCH)),$(error ARCH=$(ARCH): type ARCH=arm64 for AArch64, or no ARCH for this machine))
 VARIANT := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)
-B       ?= build/$(or $(ARCH),$(VARIANT))
+B       ?= build/$(if $(ARCH),$(ARCH)$(if $(SAN),-$(VARIANT)),$(VARIANT))
 V       ?= 0
 Q       := $(if $(filter 1,$(V)),,@)
 CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
@@ -14,10 +19,12 @@ SHELL   := /bin/bash
 # A recipe's first line: makes the target's folder and prints what is done (V=1 prints the commands instead).
 step     = @mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  $(1)"
 
-# ARCH=arm64: for AArch64, with Debian's libraries of build/arm64-root; what is built runs by qemu.
+# ARCH=arm64: for AArch64, with Debian's libraries of build/arm64-root; programs print their pages by qemu.
 ARM64_ROOT := build/arm64-root
+ROOT :=
+RUN  :=
 ifeq ($(ARCH),arm64)
-$(if $(wildcard $(ARM64_ROOT)/.made),,$(error $(ARM64_ROOT) is missing, with Debian's libraries for AArch64: type \
+$(if $(wildcard $(ARM64_ROOT)/.packages),,$(error $(ARM64_ROOT) is missing, with Debian's libraries for AArch64: type \
     make deps-arm64))
 ROOT        := $(abspath $(ARM64_ROOT))
 RUN         := qemu-aarch64-static -L $(ROOT)
@@ -235,7 +242,7 @@ about-run:
 	    $(wildcard $(B)/bin/wiremill),,, without what is fetched)"
 	@$(FETCHES) $(DEBIAN)
 about-test:
-	@echo "make test: builds and tries everything: about 18 minutes on 2 cores ($(HERE))"
+	@echo "make test: builds and tries everything: about 20 minutes on 2 cores ($(HERE))"
 	@$(FETCHES) $(DEBIAN)
 	@[ -e $(VENV)/.made ] || echo "  it installs $(shell sed 's/==.*//' tests/requirements.txt | paste -sd' ' | \
 	    sed 's/ /, /g') for Python to $(VENV) (from PyPI)"

@@ -65,8 +65,8 @@ static const wm_option_t option_table[] = {
      .help = "auto, cpu (declines a GPU), cuda, cuda:N, opencl or opencl:N: chooses the engine by "
              "what it computes on"},
     {.name = "isa", .value = "NAME",
-     .help = "instruction set of the sparse engine: amx, avx512-vnni, avx512, avx-vnni, avx2, c or "
-             "sse2, also as amx/bf16 (default: by rule, see wiremill doctor)"},
+     .help = "instruction set of the sparse engine: amx, avx512-vnni, avx512, avx-vnni, avx2, "
+             "neon, c or sse2, also as amx/bf16 (default: by rule, see wiremill doctor)"},
     {.name = "threads", .value = "N", .least = 1, .most = 1024,
      .help = "threads it computes with (default: the CPUs it may use, see wiremill doctor)"},
     {.name = "pin", .help = "keep each thread on a CPU of its own"},

@@ -75,7 +75,7 @@ static inline bool wm_share_refused (const wm_args_t *args)
      .text = "a specification in YAML", .may_lack = true, .fallback = WM_DEFAULT_SPEC, \
      .help = "patch specification"}, \
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32", \
-     .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix " \
+     .help = "fp32: the same bits on every machine; split: sums of 16-bit products on matrix " \
              "units; fast: 16 bits. The error of split and fast is measured on the first hits; " \
              "the campaign uses them only where the error is small enough"}, \
     {.name = "max-error", .value = "X", \

@@ -50,6 +50,11 @@ skip () # why: one test that cannot be tried here, counted by tests/proof.sh
     tests=$((tests + 1))
     echo "ok $tests # SKIP $*"
 }
+in_chromium () # why, command...: one test of `make proof`, by a browser
+{
+    [ "$(size '' 1 1)" ] || return 0
+    if has chromium; then ok "$@"; else skip "chromium is not installed (make deps-browser)"; fi
+}
 exits () # code, command...: true if the command exits with this code
 {
     local wanted=$1 code

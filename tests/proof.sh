@@ -91,7 +91,7 @@ files () # folder...
     for file in "${by_size[@]}"; do [[ " ${tests[*]} " == *" $file "* ]] || tests+=("$file"); done
     # shellcheck disable=SC2016 # expanded by the inner shell
     printf '%s\n' "${tests[@]}" | together=$([ "$jobs" = 1 ] || echo 1) xargs -P "$jobs" -I{} bash -c \
-        'part "$(basename "$(dirname "$1")")/$(basename "$1")" prove --timer -v "$1"' _ {}
+        'name=$(basename "$(dirname "$1")"); part "$name/$(basename "$1")" prove --timer -v "$1" || { echo "$name" >>"$parts/failed"; exit 1; }' _ {}
 }
 failed=
 size () { case $WM_SIZE in test) echo "$1" ;; proof) echo "$2" ;; soak) echo "$3" ;; esac; }
@@ -160,7 +160,8 @@ run plants tests/plants.sh run
 run mutants make --no-print-directory B="$B" mutants N="$(size '' 60 2000)"
 folders=()
 for name in e2e golden fault; do [[ " ${names[*]} " != *" $name "* ]] || folders+=("tests/$name"); done
-[ ${#folders[@]} = 0 ] || files "${folders[@]}" || failed+=" ${folders[*]#tests/}"
+rm -f "$parts/failed"
+[ ${#folders[@]} = 0 ] || files "${folders[@]}" || failed+=" $(sort -u "$parts/failed" | xargs)"
 run isa matrix
 run san sanitized san
 run tsan sanitized tsan

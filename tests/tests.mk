@@ -4,7 +4,8 @@
 UNIT := $(patsubst %.c,$(B)/tests/%,$(notdir $(wildcard tests/unit/*/test_*.c)))
 UNIT := $(filter-out $(if $(CUDA_SO),,%_cudnn %_gpu_real),$(UNIT))
 # A test's own code needs no speed, but for the kernels' references in double: -O1 compiles it in half the time.
-QUICK := $(if $(SAN),,-O1)
+# There gcc knows less of bounds and values, as under sanitizers.
+QUICK := $(if $(SAN),,-O1 -Wno-format-truncation -Wno-maybe-uninitialized -Wno-nonnull)
 define unit
 $(B)/tests/test_$(1)_%: tests/unit/$(1)/test_$(1)_%.c $(call libs,$(1))
 	$$(call step,TEST  $$@)
@@ -147,12 +148,13 @@ test: ## everything in minutes: unit, simulated and whole campaigns, golden, fau
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 endif
 tested: all $(NEEDED)
+check proof soak: $(if $(T),$(error T= picks tests of unit, e2e, golden, fault and fuzz: type `make e2e T=$(T)`))
 check: tested deps-farm deps-root
 	+@WM_BUILD=$(B) tests/proof.sh test
 proof-again: export FORGET := 1
 proof-again: proof ## make proof with all its parts, whatever is green
 proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants deps-opencl deps-torch deps-sklearn all $(NEEDED) \
-    deps-farm deps-root-old $(if $(filter x86_64,$(MACHINE)),arm64-tests)
+    deps-farm deps-root-old $(if $(filter x86_64,$(MACHINE)),arm64-proof)
 proof: ## every promise tried at length (hours; JOBS=n); goes on where it was stopped; ends with a table
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
@@ -304,11 +306,14 @@ deps-arm64:
 arm64: deps-arm64 ## build for AArch64 on this machine, to build/arm64 (without CUDA)
 	+@$(ARM64_MAKE) -j$(JOBS) all
 # What tests/e2e/arm64.t tries in make test, where AArch64 is set up; in make proof all.
-arm64-some: $(if $(filter proof arm64-tests test-arm64,$(MAKECMDGOALS)),deps-arm64)
+arm64-some: $(if $(filter proof proof-again arm64-tests test-arm64,$(MAKECMDGOALS)),deps-arm64)
 	+@$(ARM64_MAKE) $(ARM64)/bin/wiremill $(ARM64)/bin/wiremill-worker $(ARM64_SOME)
-arm64-tests: deps-arm64 arm64-some
+# With the bundle, and the tests that need a whole machine.
+arm64-proof: deps-arm64 arm64-some
 	+@$(ARM64_MAKE) -j$(JOBS) all bundle $(ARM64)/tests/fault/confine_shim.so \
-	    $(patsubst $(B)/%,$(ARM64)/%,$(filter-out %_cudnn %_gpu_real,$(filter \
+	    $(addprefix $(ARM64)/tests/test_,broker_listener broker_memory schema_file_opener)
+arm64-tests: arm64-proof
+	+@$(ARM64_MAKE) -j$(JOBS) $(patsubst $(B)/%,$(ARM64)/%,$(filter-out %_cudnn %_gpu_real,$(filter \
 	    $(B)/tests/test_schema_% $(B)/tests/test_broker_% $(B)/tests/test_kernels_%,$(UNIT))))
 test-arm64: all arm64-tests ## unit tests for AArch64 by qemu, and a campaign with a worker of each machine
 	@WM_ARM64=all WM_SIZE=proof WM_BUILD=$(B) prove --timer -v tests/e2e/arm64.t

@@ -146,7 +146,9 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
                          "cannot open %s: %s; %s", path, strerror (errno),
                          what == WM_CAMPAIGN_SERVE
                              ? "let it be read and written, or give another folder with --campaign"
-                             : "this takes the campaign's owner, or root");
+                         : errno == EACCES || errno == EPERM
+                             ? "only the campaign's owner, or root, may do this"
+                             : "the campaign is as it was");
     if (lock_take (fd, dir, path, wait_ms, error)) {
         close (fd);
         return error->fault;

@@ -233,8 +233,6 @@ static wm_fault_t open_all (wm_journal_t *self, const char *dir, wm_error_t *err
     if (snprintf (self->folder, sizeof self->folder, "%s/journal", dir) >=
         (int) sizeof self->folder)
         return wm_fault (error, WM_EHOST, "the path of the campaign is too long: %.300s", dir);
-    if (ops->make_folder (ops->context, dir) != 0)
-        return disk_fault (error, "make", dir);
     if (ops->make_folder (ops->context, self->folder) != 0)
         return disk_fault (error, "make", self->folder);
     if (ops->sync_folder (ops->context, dir) != 0)

@@ -62,9 +62,9 @@ extern const wm_storage_ops_t wm_storage_posix;
 
 typedef struct wm_journal_t wm_journal_t;
 
-/* Opens DIR/journal, making both folders if needed, and reads the names and first records of its
-   segments. `ops` is lent (NULL: POSIX). NULL on failure with *error (WM_EAGAIN: disk full).
-   The caller holds the campaign's lock.  */
+/* Opens DIR/journal, making it if needed in DIR, which is there, and reads the names and first
+   records of its segments. `ops` is lent (NULL: POSIX). NULL on failure with *error (WM_EAGAIN:
+   disk full). The caller holds the campaign's lock.  */
 wm_journal_t *wm_journal_open (const char *dir, const wm_storage_ops_t *ops, wm_error_t *error);
 void wm_journal_destroy (wm_journal_t **self_p);
 

@@ -24,10 +24,11 @@ static bool find_refused (const wm_ledger_t *self, wm_error_t *error)
     for (int i = 0; i < 3; i++) {
         if (i)
             snprintf (path, sizeof path, "%s%s", self->path, i == 1 ? "" : "-wal");
-        if (access (path, R_OK | W_OK | (i ? 0 : X_OK)) && errno != ENOENT)
+        if (access (path, R_OK | W_OK | (i ? 0 : X_OK)) &&
+            (errno == EACCES || errno == EPERM))
             return wm_fault (error, WM_EBATCH,
                              "this user may not read and write %s, a part of the campaign: %s; ask "
-                             "its owner, or root, to let it",
+                             "its owner, or root, to allow it",
                              path, strerror (errno));
     }
     return false;
@@ -50,7 +51,7 @@ wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_er
     if ((code & 0xff) == SQLITE_BUSY)
         return wm_fault (error, WM_EAGAIN, "%s is in use by another process: `fuser %s` names it",
                          self->path, self->path);
-    if (find_refused (self, error))
+    if (strcmp (what, "write") != 0 && find_refused (self, error))
         return error->fault;
     const int failed = self->db ? sqlite3_system_errno (self->db) : 0;
     return wm_fault (error, WM_EHOST, "cannot %s %s: %s%s%s", what, self->path,

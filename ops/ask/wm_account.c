@@ -274,7 +274,7 @@ static void explain_places (FILE *out, const json_t *files)
         const char *text;
     } places[] = {
         { WM_HIT_BAD_WIRE, "its wire is not in its plane: wires count from 0 in each plane, and "
-                           "the number of a channel is no wire" },
+                           "a channel number is not a wire number" },
         { WM_HIT_BAD_TIME, "its time is not finite, or far outside the readout: times are in ticks "
                            "unless their column is in us" },
     };

@@ -123,7 +123,7 @@ for name in wm_python.so wm_torch.so; do [ ! -e "$to/lib/$name" ] || ln -s "../.
 objects+=("$library")
 
 # What they link, with what that links: as the linker of this machine finds it.
-linked=$(for object in "${objects[@]}"; do ldd "$object"; done) || exit 1
+linked=$(for object in "${objects[@]}"; do ldd "$object" || exit; done) || exit 1
 if missing=$(grep 'not found' <<<"$linked"); then
     printf 'bundle: a library is missing here:\n%s\n' "$missing" >&2
     exit 1

@@ -30,6 +30,7 @@
 #define EVENT "event/" /* before the name of a page of events */
 #define STALE_ROUNDS 3 /* an answer that is older is no longer the state of now */
 #define HUNG_MS 30000  /* of the main thread, whose rounds take NAP_MS */
+#define LINE_BYTES 1024 /* of what is printed about a campaign */
 #define LEAVE_MS 1000  /* for the thread that asks; one that waits for a broker ends with us */
 
 /* A script loads it again: a refresh of an address with #HIT would not leave the page.  */
@@ -383,8 +384,8 @@ static const wm_http_page_t pages[] = {
 
 /* ---- the main thread ------------------------------------------------------------------------- */
 
-/* Prints what changed for who reads the log; of several campaigns by its name.  */
-static void report (wm_served_t *one, bool is_list)
+/* Writes what changed for who reads the log, of several campaigns by its name; or "".  */
+static void report (wm_served_t *one, bool is_list, char line[LINE_BYTES])
 {
     const wm_top_campaign_t *known = &one->known;
     const bool has_broker = *wm_ask_text (known->status, "endpoint");
@@ -395,9 +396,10 @@ static void report (wm_served_t *one, bool is_list)
     const bool is_new = !*one->before ||
                         (*known->note != 0) != (strncmp (one->before, "! ", 2) == 0) ||
                         (!*known->note && strcmp (now, one->before) != 0);
+    *line = 0;
     if (*now && is_new) {
-        fprintf (stderr, "wiremill serve: %s%s%s\n", is_list ? one->name : "", is_list ? ": " : "",
-                 now);
+        snprintf (line, LINE_BYTES, "wiremill serve: %s%s%s\n", is_list ? one->name : "",
+                  is_list ? ": " : "", now);
         snprintf (one->before, sizeof one->before, "%s%.470s", *known->note ? "! " : "", now);
     }
 }
@@ -411,14 +413,16 @@ static int serve_on (state_t *self)
     wm_fault_t refusal = WM_OK;
     for (; !stops && !refusal; wm_processes_nap (NAP_MS)) {
         const wm_top_campaign_t *only = served->is_list ? NULL : &served->one[0].known;
-        wm_served_lock (served);
-        for (int i = 0; i < served->n; i++) {
-            if (!wm_served_is_here (&served->one[i]))
-                continue;
-            wm_top_poll_copy (served->one[i].poll, &served->one[i].known);
-            report (&served->one[i], served->is_list);
+        for (int i = 0; i < WM_SERVED_MAX; i++) {
+            char line[LINE_BYTES] = "";
+            wm_served_lock (served);
+            if (i < served->n && wm_served_is_here (&served->one[i])) {
+                wm_top_poll_copy (served->one[i].poll, &served->one[i].known);
+                report (&served->one[i], served->is_list, line);
+            }
+            wm_served_unlock (served);
+            fputs (line, stderr); /* pages do not wait for who reads it */
         }
-        wm_served_unlock (served);
         refusal = only && !only->status ? only->refusal : WM_OK;
         atomic_store (&self->round_ms, wm_now_ms ());
     }
@@ -466,7 +470,9 @@ static int serve_main (const wm_args_t *args)
         leave (&state);
         return wm_complain ("serve", &error);
     }
+    wm_served_lock (&state.served);
     const int n = wm_served_count (&state.served);
+    wm_served_unlock (&state.served);
     if (state.served.is_list)
         fprintf (stderr, "wiremill serve: http://%s/ lists %d campaign%s\n", wm_http_address (http),
                  n, n == 1 ? "" : "s");

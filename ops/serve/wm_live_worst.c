@@ -152,7 +152,7 @@ static void put_list (FILE *out, const json_t *list, double age_s, const char *b
     wm_live_filter (out, &filter, row, n, base, query);
     wm_page_put (out, "p class=\"faint\"",
                  "Read %s ago: of at most 64 outputs, evenly spaced, each with at most 200 hits of "
-                 "either kind. A hit is named RUN:SUBRUN:EVENT:HIT, wire and time are those of its "
+                 "either kind. A hit is named RUN:SUBRUN:EVENT:HIT. Wire and time are those of its "
                  "input, where that is here; wiremill show OUTPUT --hit draws it, and a page of "
                  "events beside its output is linked here.",
                  wm_show_time (age_s, age));

@@ -156,9 +156,11 @@ static wm_fault_t add (wm_served_list_t *self, const wm_args_t *args, const char
         } else
             self->n += one == &self->one[self->n];
     }
-    if (!fault && self->interval_ms)
-        fprintf (stderr, "wiremill serve: %s: listed now\n", one->name);
+    if (one)
+        snprintf (folder, sizeof folder, "%s", one->name);
     wm_served_unlock (self);
+    if (!fault && self->interval_ms)
+        fprintf (stderr, "wiremill serve: %s: listed now\n", folder);
     return fault;
 }
 
@@ -169,10 +171,10 @@ static void leave_gone (wm_served_list_t *self)
     for (wm_served_t *one = self->one; one < &self->one[self->n]; one++) {
         const bool is_gone =
             one->is_found && *one->folder && stat (one->folder, &st) && errno == ENOENT;
+        char name[sizeof one->name] = "";
         wm_served_lock (self);
         if (is_gone) {
-            fprintf (stderr, "wiremill serve: %s: its folder is gone; no longer listed\n",
-                     one->name);
+            memcpy (name, one->name, sizeof name);
             wm_top_poll_stop (one->poll);
             *one->folder = 0;
         }
@@ -182,6 +184,8 @@ static void leave_gone (wm_served_list_t *self)
             *one = (wm_served_t){ 0 };
         }
         wm_served_unlock (self);
+        if (is_gone)
+            fprintf (stderr, "wiremill serve: %s: its folder is gone; no longer listed\n", name);
     }
 }
 

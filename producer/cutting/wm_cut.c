@@ -131,7 +131,7 @@ static wm_fault_t factors_check (double tau_us, double t0_us, double tick_us, do
 static const char *above_0 (char text[48], const char *name, double given)
 {
     const bool is_given = given < 0 || given > 0;
-    const int n = snprintf (text, 48, "a %s above 0", name);
+    const int n = snprintf (text, 48, "a %s%s above 0", isinf (given) ? "finite " : "", name);
     if (is_given)
         snprintf (text + n, 48 - (size_t) n, " (not %.4g)", given);
     return text;

@@ -220,7 +220,8 @@ static int report_main (const wm_args_t *args)
         write_maps (&outputs, inputs);
         fflush (stdout);
         wm_report_truth (&outputs, inputs, stdout);
-    }
+    } else
+        wm_page_put (stdout, "p", "No maps: the process that read the outputs failed.");
     free (inputs);
     if (wm_args_number (args, "pictures")) {
         fputs ("<h2>Events</h2>\n", stdout);

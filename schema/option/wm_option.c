@@ -533,7 +533,7 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
         takes_bytes (option) ? ", also with K, M or G for KiB, MiB or GiB (64M)" : "", value);
 }
 
-/* Refuses a second file for what takes one: which of the two is meant, a person knows alone.  */
+/* Refuses a second file for what takes one: only a person knows which is meant.  */
 static bool check_twice (const wm_args_t *self, const wm_option_t *option, const char *value)
 {
     const bool once = option->once || option->path == WM_PATH_WRITTEN;

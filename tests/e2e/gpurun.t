@@ -42,7 +42,7 @@ fails_at () # launch
 {
     WM_STANDIN_FAIL=$work/fail campaign "dies-$1" &
     local run=$!
-    until_true 60 "$bin/wiremill" pause "$work/dies-$1"
+    until_true 60 "$bin/wiremill" pause "$work/dies-$1" || return 1
     until_true 600 proved_itself "dies-$1" && echo "$1" >"$work/fail.new" && mv "$work/fail.new" "$work/fail"
     "$bin/wiremill" resume "$work/dies-$1" >/dev/null
     wait $run && [ ! -e "$work/fail" ] && same_scores gpurun "$work/plain" "$work/dies-$1"
@@ -56,6 +56,7 @@ dies ()
         says 'none of these batches kills'
         return
     done
+    echo "no launch that failed was of several batches"
     return 1
 }
 ok "a GPU that fails once in batches together: each goes alone, and the bytes are the same" dies

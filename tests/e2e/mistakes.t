@@ -197,7 +197,7 @@ ok "a campaign's files, and outputs, are not replaced by --force" mistakes <<EOF
 EOF
 as=()
 [ "$(id -u)" != 0 ] || as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
-if chmod 711 "$work" && "${as[@]}" "$bin/wiremill" --version >/dev/null 2>&1; then
+if chmod 711 "$work" && "${as[@]}" "$bin/wiremill" --version >/dev/null 2>&1 && "${as[@]}" test -r "$work/a.h5"; then
     other=${as[*]} no="this user may not read the campaign $work/out.wiremill: Permission denied"
     no+="; ask its owner: \`wiremill run --group NAME\` lets a group read it"
     mkdir mine && wiremill run -q -m m.wmm -o mine/o a.h5 >said 2>&1 && chmod 755 mine && chmod 0 mine/o.wiremill/ledger.db out.wiremill
@@ -206,7 +206,7 @@ if chmod 711 "$work" && "${as[@]}" "$bin/wiremill" --version >/dev/null 2>&1; th
 5|$other $bin/wiremill status out|wiremill status: $no
 5|$other $bin/wiremill run -m m.wmm -o out a.h5|wiremill run: $no
 5|$other $bin/wiremill verify out|wiremill verify: $no
-5|$other $bin/wiremill status mine/o|wiremill-broker: this user may not read and write $work/mine/o.wiremill/ledger.db, a part of the campaign: Permission denied; ask its owner, or root, to let it
+5|$other $bin/wiremill status mine/o|wiremill-broker: this user may not read and write $work/mine/o.wiremill/ledger.db, a part of the campaign: Permission denied; ask its owner, or root, to allow it
 EOF
     chmod 755 out.wiremill
 else

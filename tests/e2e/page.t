@@ -37,7 +37,7 @@ made () { exits 1 compare "$ours" "$work/other.h5" --page "$work/p.html" --note 
 ok "a page beside the text" made
 ok "... is one well-formed file without references" look "$work/p.html"
 seen () { for width in 1440 360; do for how in light dark; do printf '%s\n' "size $width 900 $how" fit audit; done; done | $python tests/e2e/browser.py "file://$work/p.html"; }
-if [ "$(size '' 1 1)" ] && command -v chromium >/dev/null; then ok "... in Chromium: what readers of screens need, and contrast" seen; fi
+in_chromium "... in Chromium: what readers of screens need, and contrast" seen
 verdict ()
 {
     holds "'The scores are not the same within 1e-05. $((n - 1)) hits in both'.replace ('$((n - 1))', '{:,}'.format ($n - 1)) in d['text']" \

@@ -24,7 +24,7 @@ holds () { $python tests/e2e/page.py holds "$work/page.json" "$@"; } # expressio
 made () { report "$work/out" --note 'For <i>them</i>' && look; }
 ok "a page: well-formed, without scripts and references, each picture with a text, each table with headers" made
 seen () { for width in 1440 360; do for how in light dark; do printf '%s\n' "size $width 900 $how" fit audit; done; done | $python tests/e2e/browser.py "file://$work/r.html"; }
-if [ "$(size '' 1 1)" ] && command -v chromium >/dev/null; then ok "... in Chromium: what readers of screens need, and contrast" seen; fi
+in_chromium "... in Chromium: what readers of screens need, and contrast" seen
 scored=$(printf '%s' "$((2 * n - 3))" | sed ':a;s/\B[0-9]\{3\}\>/,&/;ta')
 what ()
 {

@@ -5,11 +5,11 @@
    WM_KILLER names: lines "wire column how", how one of segv, abort, kill, exit, hang, fault. Wire
    and column are the cell of the hit as it travels in a batch. To the file that WM_KILLER_NOTES
    names it adds which GPU it was given; its start takes WM_KILLER_OPEN_MS longer, a batch takes
-   WM_KILLER_SLOW_MS longer, from its fourth on as long as the file WM_KILLER_GATE is there, and kills
-   it in any case as WM_KILLER_ALWAYS says. Of ten batches it refuses the first WM_KILLER_REFUSES, and
-   lives. Of WM_KILLER_LIES batches the last has a score that is off by 0.01. The file that
-   WM_KILLER_START names, where it is there, has what its start does: refuse, lie (about known
-   answers), or one of the above.  */
+   WM_KILLER_SLOW_MS longer, from its fourth on as long as the file WM_KILLER_GATE is there, and
+   kills it in any case as WM_KILLER_ALWAYS says. Of ten batches it refuses the first
+   WM_KILLER_REFUSES, and lives. Of WM_KILLER_LIES batches the last has a score that is off by
+   0.01. The file that WM_KILLER_START names, where it is there, has what its start does: refuse,
+   lie (about known answers), or one of the above.  */
 #include "kernels/wm_backend_private.h"
 
 #include <signal.h>

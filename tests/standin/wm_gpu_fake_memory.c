@@ -20,6 +20,7 @@ static int blank (void)
     static char ones[1 << 16];
     if (fd < 0) {
         fd = memfd_create ("blank", MFD_CLOEXEC);
+        assert (fd >= 0);
         memset (ones, 0xff, sizeof ones);
         for (size_t at = 0; at < BLANK; at += sizeof ones)
             assert (write (fd, ones, sizeof ones) == sizeof ones);

@@ -1,5 +1,5 @@
 /* unit.h - cmocka, and the four headers that it wants before its own. Few tests use the state that
-   cmocka gives them: no warning of that.  */
+   cmocka gives them: no warning of it, nor of what a helper does not use.  */
 #ifndef TESTS_UNIT_H
 #define TESTS_UNIT_H
 

@@ -183,6 +183,17 @@ static void last_of_an_epoch (void **state)
     assert_int_equal (seen.found.n_lost, 1); /* epoch 2 says that epoch 1 was complete up to it */
 }
 
+/* Whoever reads a campaign whose folder is moved away at that moment makes none in its place.  */
+static void a_folder_that_is_gone (void **state)
+{
+    char gone[PATH_MAX];
+    wm_error_t error;
+    snprintf (gone, sizeof gone, "%s/gone", dir);
+    assert_null (wm_journal_open (gone, NULL, &error));
+    assert_int_equal (error.fault, WM_EHOST);
+    assert_int_equal (access (gone, F_OK), -1);
+}
+
 /* A start adopts what lies above a hole in a torn tail, and ends before it has an epoch of its own:
    the next one replays from above the hole, and must not call the hole complete. What was durable
    is damage all the same, and so is what the last epoch had whole.  */
@@ -439,6 +450,7 @@ int main (void)
         TEST (torn_tail),
         TEST (flipped_bit),
         TEST (last_of_an_epoch),
+        TEST (a_folder_that_is_gone),
         TEST (hole_below_the_ledger),
         TEST (large_results),
         TEST (no_memory),

@@ -69,7 +69,8 @@ static void try_gpu (const char *files)
     const int n = gate->n_start++;
     gate->n_left += *control->taken_precision || *control->taken_isa || *control->refused ||
                     *control->class || *control->signature || *control->strict ||
-                    control->measured != 0 || control->n_measured || control->gpu != known[n];
+                    control->measured != 0 || control->n_measured ||
+                    control->gpu != known[n < 2 ? n : 2];
     if (n < 2) {
         strcpy (control->taken_precision, "split"), strcpy (control->taken_isa, "avx512");
         strcpy (control->refused, "fast"), strcpy (control->class, "gpu");

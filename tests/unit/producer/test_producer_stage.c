@@ -249,7 +249,7 @@ int main (int argc, char **argv)
     const char *name = strrchr (argv[0], '/') ? strrchr (argv[0], '/') + 1 : argv[0];
     if (strcmp (name, "curl") == 0)
         return be_curl ();
-    setenv ("WM_TIME_SCALE", "50", 1); /* a copy stands still after 1.2 s, not because of load */
+    setenv ("WM_TIME_SCALE", "50", 1); /* a copy stands still after 1.2 s */
     strcpy (root, "/tmp/wm-stage-XXXXXX");
     if (!mkdtemp (root) || readlink ("/proc/self/exe", self, sizeof self - 1) < 0)
         return 1;
