@@ -87,7 +87,9 @@ files () # folder...
     local file by_size tests=()
     # shellcheck disable=SC2068 # expanded to files
     mapfile -t by_size < <(ls -S ${@/%//*.t})
-    for file in $waiting; do [[ " $* " != *" tests/${file%/*} "* ]] || tests+=("tests/$file.t"); done
+    for file in $waiting; do
+        [[ " $* " != *" tests/${file%/*} "* || ! -e tests/$file.t ]] || tests+=("tests/$file.t")
+    done
     for file in "${by_size[@]}"; do [[ " ${tests[*]} " == *" $file "* ]] || tests+=("$file"); done
     # shellcheck disable=SC2016 # expanded by the inner shell
     printf '%s\n' "${tests[@]}" | together=$([ "$jobs" = 1 ] || echo 1) xargs -P "$jobs" -I{} bash -c \

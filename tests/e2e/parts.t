@@ -44,10 +44,10 @@ ran () # what should have
     [ "$ran" = "$1" ] || { echo "ran: $ran"; echo "not: $1"; tail -n 40 "$work/said"; return 1; }
 }
 each="a.t b.t c.t d.t fuzz kick.t*2 mutants plants poison.t*2 resume.t*2 run.t*2 san sim sim-cuts sim-proof tsan unit"
-touch "$RAN.kill-c.t"
+touch "$RAN.kill-d.t"
 proof JOBS=1
 ok "killed in the middle" test $ended = 137
-rm "$RAN.kill-c.t"
+rm "$RAN.kill-d.t"
 touch "$RAN.fail-d.t" "$RAN.skip-c.t"
 proof JOBS=1
 ok "it goes on where it was" ran "c.t d.t kick.t poison.t*2 resume.t run.t san tsan"
