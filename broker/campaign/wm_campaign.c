@@ -148,7 +148,7 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
                              ? "let it be read and written, or give another folder with --campaign"
                          : errno == EACCES || errno == EPERM
                              ? "only the campaign's owner, or root, may do this"
-                             : "the campaign is as it was");
+                             : "nothing was changed");
     if (lock_take (fd, dir, path, wait_ms, error)) {
         close (fd);
         return error->fault;

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,6 +243,26 @@ static wm_fault_t set_aside (wm_ledger_t *self, const char *why, wm_error_t *err
     return WM_OK;
 }
 
+/* Whether the system refuses one of the ledger's files, or its folder, to this user. SQLite calls
+   that a disk I/O error, a readonly database or a file that it is unable to open.  */
+static bool find_refused (const wm_ledger_t *self, wm_error_t *error)
+{
+    char path[PATH_MAX + 8];
+    const char *slash = strrchr (self->path, '/');
+    snprintf (path, sizeof path, "%.*s", slash ? (int) (slash - self->path) : 0, self->path);
+    for (int i = 0; i < 3; i++) {
+        if (i)
+            snprintf (path, sizeof path, "%s%s", self->path, i == 1 ? "" : "-wal");
+        if (access (path, R_OK | W_OK | (i ? 0 : X_OK)) &&
+            (errno == EACCES || errno == EPERM))
+            return wm_fault (error, WM_EBATCH,
+                             "this user may not read and write %s, a part of the campaign: %s; ask "
+                             "its owner, or root, to allow it",
+                             path, strerror (errno));
+    }
+    return false;
+}
+
 static wm_fault_t open_or_remake (wm_ledger_t *self, wm_error_t *error)
 {
     for (int attempt = 0;; attempt++) {
@@ -255,7 +276,8 @@ static wm_fault_t open_or_remake (wm_ledger_t *self, wm_error_t *error)
                              "continue this campaign with the newer wiremill",
                              self->path, version, WM_LEDGER_SCHEMA);
         if (attempt || !is_damage (code))
-            return wm_ledger_fault (self, code, "open", error);
+            return find_refused (self, error) ? error->fault
+                                              : wm_ledger_fault (self, code, "open", error);
         char why[160];
         snprintf (why, sizeof why, "%s",
                   code == SQLITE_CORRUPT ? "a row or its checksum is wrong"

@@ -3,8 +3,6 @@
 #include "broker/disk/wm_ledger_private.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,26 +11,6 @@
 const char wm_ledger_schema[] =
 #include "ledger.sql.inc"
     ;
-
-/* Which of the ledger's files or its folder the system refuses to this user; false: none. SQLite
-   calls that a disk I/O error, a readonly database or a file that it is unable to open.  */
-static bool find_refused (const wm_ledger_t *self, wm_error_t *error)
-{
-    char path[PATH_MAX + 8];
-    const char *slash = strrchr (self->path, '/');
-    snprintf (path, sizeof path, "%.*s", slash ? (int) (slash - self->path) : 0, self->path);
-    for (int i = 0; i < 3; i++) {
-        if (i)
-            snprintf (path, sizeof path, "%s%s", self->path, i == 1 ? "" : "-wal");
-        if (access (path, R_OK | W_OK | (i ? 0 : X_OK)) &&
-            (errno == EACCES || errno == EPERM))
-            return wm_fault (error, WM_EBATCH,
-                             "this user may not read and write %s, a part of the campaign: %s; ask "
-                             "its owner, or root, to allow it",
-                             path, strerror (errno));
-    }
-    return false;
-}
 
 wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_error_t *error)
 {
@@ -51,8 +29,6 @@ wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_er
     if ((code & 0xff) == SQLITE_BUSY)
         return wm_fault (error, WM_EAGAIN, "%s is in use by another process: `fuser %s` names it",
                          self->path, self->path);
-    if (strcmp (what, "write") != 0 && find_refused (self, error))
-        return error->fault;
     const int failed = self->db ? sqlite3_system_errno (self->db) : 0;
     return wm_fault (error, WM_EHOST, "cannot %s %s: %s%s%s", what, self->path,
                      self->db ? sqlite3_errmsg (self->db) : sqlite3_errstr (code),

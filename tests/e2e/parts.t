@@ -3,6 +3,10 @@
 # failed or was skipped, and another commit, a change or FORGET=1 runs all parts.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
+picks () { make -n unit T=schema_batch; }
+ok "T= picks unit tests" picks
+whole () { local goal; for goal in test check proof proof-again soak; do exits 2 keep make -n $goal T=schema_batch && says 'T= picks tests' || return 1; done; }
+ok "... and none of a whole run, which leaves stamps" whole
 tree=$work/'a tree'
 mkdir -p "$tree"/tests/{e2e,golden,fault,fuzz} "$tree/build/release/bin"
 cp tests/proof.sh "$tree/tests"
