@@ -196,13 +196,9 @@ static void write_maps (wm_report_outputs_t *outputs, const char *inputs)
 int wm_report_outputs (const wm_args_t *args, wm_report_outputs_t *outputs)
 {
     *outputs = (wm_report_outputs_t){ .hits_max = (size_t) wm_args_number (args, "hits") };
-    while (wm_args_rest (args, (int) outputs->n))
-        outputs->n++;
-    if (!outputs->n)
+    if (!wm_args_rest (args, 0))
         return wm_args_refuse (args, "name outputs, as out/events.scores.h5");
-    outputs->path = calloc (outputs->n, sizeof *outputs->path);
-    for (size_t i = 0; i < outputs->n && outputs->path; i++)
-        outputs->path[i] = wm_args_rest (args, (int) i);
+    outputs->path = wm_produce_rest (args, &outputs->n);
     return outputs->path ? WM_EXIT_OK : WM_EXIT_FAILURE;
 }
 

@@ -30,7 +30,8 @@ void wm_produce_confine_reader (const char *const path[], size_t n);
    *n and a NULL; the array is the caller's, the texts are lent by args. NULL: no memory.  */
 const char **wm_produce_confine_rest (const wm_args_t *args, size_t *n);
 
-/* The same files; nothing is confined: for Python, which opens much before it reads them.  */
+/* The same files; nothing is confined: for Python, which opens much before it reads them, and for
+   verbs whose children read.  */
 const char **wm_produce_rest (const wm_args_t *args, size_t *n);
 
 /* The same; the folders of these files, or `folder` if it is not NULL, stay writable.  */
